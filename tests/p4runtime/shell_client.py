@@ -5,8 +5,10 @@ PROGRAM is pushed; with "-" the program runs already. The interfaces are the far
 """
 
 import os
+import subprocess
 import sys
 import time
+import traceback
 
 import p4runtime_sh.shell as sh
 from p4runtime_sh.p4runtime import P4RuntimeWriteException
@@ -15,6 +17,16 @@ from wires import Wires, frame
 
 ADDRESS, P4INFO, PROGRAM = sys.argv[1:4]
 HOST, OTHER = 0x020000000001, 0x020000000002
+
+
+def ended(*error):
+    """The shell's threads wait for messages for ever, so a failure ends the process."""
+    traceback.print_exception(*error)
+    sys.stderr.flush()
+    os._exit(1)
+
+
+sys.excepthook = ended
 
 
 def check(what, condition):
@@ -139,20 +151,45 @@ for number, port in ((1, "1"), (2, "2")):
     member.action["port"] = port
     member.insert()
 group = sh.ActionProfileGroup("I.selector")(group_id=1)
-group.add(1)
-group.add(2)
+group.add(1, watch_port=b"\x01")
+group.add(2, watch_port=b"\x02")
 group.insert()
 entry = sh.TableEntry("group")
 entry.match["dst"] = "02:00:00:00:00:01"
 entry.group_id = 1
 entry.insert()
-wires.clear()
-for n in range(40):
-    wires.send(0, frame(HOST, OTHER + n, 0x1005))
-ports = {port for port, _ in wires.receive(settle=0.3)}
-check(f"both members of the group are used: {ports}", ports == {1, 2})
+
+
+def used(expected, what):
+    """The ports that 40 flows leave by, which are these within a second."""
+    for _ in range(5):
+        wires.clear()
+        for n in range(40):
+            # The last two bits of crc16 are the parity of the last byte: other bytes change, too.
+            wires.send(0, frame(HOST, OTHER + 259 * n, 0x1005))
+        ports = {port for port, _ in wires.receive(wait=0.5 if expected else 0.2, settle=0.3)}
+        if ports == expected:
+            break
+        time.sleep(0.2)
+    check(f"{what}: {ports}", ports == expected)
+
+
+def link(port, state):
+    """The link of a port goes or comes."""
+    subprocess.run(["ip", "link", "set", sys.argv[4 + port], state], check=True)
+
+
+used({1, 2}, "both members of the group are used")
+link(1, "down")
+used({2}, "a member whose watch port is down is left out")
 read = next(iter(sh.ActionProfileGroup("I.selector").read()))
-check("the group is read as it was written", sorted(m.member_id for m in read.members) == [1, 2])
+check("the group is read as it was written", [(m.member_id, m.watch_port) for m in read.members] == [(1, b"\x01"), (2, b"\x02")])
+refused("the deletion of a member that is left out", 9, sh.ActionProfileMember("I.selector")(member_id=1).delete)
+link(2, "down")
+used(set(), "no member is left")
+link(1, "up")
+link(2, "up")
+used({1, 2}, "both are back")
 entry.delete()
 group.delete()
 for number in (1, 2):
@@ -163,11 +200,18 @@ one_shot = sh.Oneshot("group")
 action = sh.Action("send")
 action["port"] = "2"
 one_shot.add(action, weight=3)
+action = sh.Action("send")
+action["port"] = "1"
+one_shot.add(action, weight=1, watch_port=b"\x01")
 entry.oneshot = one_shot
+link(1, "down")
+time.sleep(0.2)
 entry.insert()
 through(0, frame(HOST, OTHER, 0x1005), [(2, frame(HOST, OTHER, 0x1005))], "a one-shot")
 read = next(iter(sh.TableEntry("group").read()))
-check("the one-shot is read as it was written", [a.weight for a in read.oneshot.actions] == [3])
+check("the one-shot is read as it was written", [(a.weight, a.watch_port) for a in read.oneshot.actions] == [(3, b""), (1, b"\x01")])
+link(1, "up")
+used({1, 2}, "the port is back, and both actions are used")
 check("its members are not seen", len([m for m in sh.ActionProfileMember("I.selector").read()]) == 0)
 entry.delete()
 
@@ -232,5 +276,4 @@ learnt = [[m.bitstring for m in d.struct.members] for message in lists for d in 
 check(f"equal digests are sent once: {learnt}", learnt == [[OTHER.to_bytes(6, "big"), b"\x02"]])
 
 print("failed: " + ", ".join(failed) if failed else "all passed", flush=True)
-# The shell's threads wait for messages for ever.
 os._exit(1 if failed else 0)

@@ -1,5 +1,6 @@
 """Frames on the other ends of a switch's ports."""
 
+import errno
 import select
 import socket
 import time
@@ -23,20 +24,30 @@ class Wires:
     def clear(self):
         for s in self.sockets:
             while select.select([s], [], [], 0)[0]:
-                s.recv(1 << 16)
+                took(s)
 
     def receive(self, wait=2.0, settle=0.1):
         """The frames that arrive, as (port, frame) in their order: those of `settle` seconds behind the first one, which has `wait` seconds."""
         found, end = [], time.monotonic() + wait
         while (left := end - time.monotonic()) > 0:
             for s in select.select(self.sockets, [], [], left)[0]:
-                frame, address = s.recvfrom(1 << 16)
-                if address[2] == socket.PACKET_OUTGOING:
+                frame, address = took(s)
+                if frame is None or address[2] == socket.PACKET_OUTGOING:
                     continue
                 if not found:
                     end = time.monotonic() + settle
                 found.append((self.sockets.index(s), frame))
         return found
+
+
+def took(s):
+    """What has arrived; no frame if it is that the interface went down, which a packet socket says once."""
+    try:
+        return s.recvfrom(1 << 16)
+    except OSError as why:
+        if why.errno != errno.ENETDOWN:
+            raise
+        return None, None
 
 
 def frame(dst, src, ethertype, payload=b"payload of a frame that is long enough for Ethernet"):

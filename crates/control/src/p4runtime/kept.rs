@@ -167,6 +167,16 @@ impl Kept {
         self.groups.get(&(profile, id))
     }
 
+    /// All groups, with their profiles and numbers.
+    pub fn groups(&self) -> impl Iterator<Item = (&(ProfileId, u32), &v1::ActionProfileGroup)> {
+        self.groups.iter()
+    }
+
+    /// The one-shots of all entries.
+    pub fn one_shots(&self) -> impl Iterator<Item = &OneShot> {
+        self.entries.values().filter_map(|note| note.one_shot.as_ref())
+    }
+
     /// A multicast group as it was written.
     pub fn multicast(&self, id: u32) -> Option<&v1::MulticastGroupEntry> {
         self.multicast.get(&id)

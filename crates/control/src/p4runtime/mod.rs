@@ -2,6 +2,7 @@
 //!
 //! * `status`: the outcome of a request. `bytes`, `names`, `data`, `entry`, `objects`: parts of messages.
 //! * [`pipeline`]: P4Info joined with a manifest: ids to numbers, and back.
+//! * `links`: the ports that members of groups watch.
 //! * [`kept`]: what P4Runtime asks a server to remember, and no device holds.
 //! * [`write`](write()), [`read`](read()), [`packet`], [`digest`]: the requests and the stream.
 //! * [`remote`]: a device behind a server, for control planes that know devices only.
@@ -17,6 +18,7 @@ mod data;
 pub mod digest;
 mod entry;
 pub mod kept;
+mod links;
 mod names;
 pub mod notation;
 mod objects;

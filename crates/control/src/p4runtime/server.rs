@@ -3,6 +3,7 @@
 //! The server has no sockets. Streams are numbers, and what they are to be told is a list of messages that the caller sends.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dataplane::Device;
@@ -16,6 +17,7 @@ use proto::p4::v1::{self, ForwardingPipelineConfig, stream_error, stream_message
 use super::arbitration::{Arbitration, StreamId, election, role_of};
 use super::digest::{Digests, List};
 use super::kept::Kept;
+use super::links::Links;
 use super::pipeline::Pipeline;
 use super::role::Scope;
 use super::{Code, Outcomes, Status, packet, read, reconcile, stream, write};
@@ -58,6 +60,13 @@ struct Config {
     cookie: Option<v1::forwarding_pipeline_config::Cookie>,
 }
 
+/// What reads and writes work on.
+struct Current<'a> {
+    config: &'a mut Config,
+    device: &'a mut dyn Device,
+    links: &'a Links,
+}
+
 /// Messages for streams.
 pub type Messages = Vec<(StreamId, v1::StreamMessageResponse)>;
 
@@ -93,14 +102,15 @@ pub struct Server<T: ?Sized> {
     /// The pipeline of `VERIFY_AND_SAVE`, until it is committed.
     saved: Option<Config>,
     digests: Digests,
+    links: Links,
     target: Box<T>,
 }
 
 impl<T: Target + ?Sized> Server<T> {
     /// A server of a device without a program.
     pub fn new(device: u64, target: Box<T>) -> Server<T> {
-        let arbitration = Arbitration::of(device);
-        Server { device, arbitration, running: None, saved: None, digests: Digests::default(), target }
+        let (arbitration, digests, links) = (Arbitration::of(device), Digests::default(), Links::default());
+        Server { device, arbitration, running: None, saved: None, digests, links, target }
     }
 
     /// The number of the device.
@@ -111,6 +121,19 @@ impl<T: Target + ?Sized> Server<T> {
     /// What runs the programs.
     pub fn target(&mut self) -> &mut T {
         &mut self.target
+    }
+
+    /// Says which ports the device has, and which of them have a link. Members of action profiles that watch a port take part in selections while it
+    /// has one (section 9.2.2).
+    pub fn set_links(&mut self, ports: BTreeMap<u32, bool>) -> Result<(), Status> {
+        let changed = self.links.replace(ports);
+        if let (Some(config), Some(device)) = (&self.running, self.target.running()) {
+            device.write(&self.links.regroup(&config.kept, &changed)).map_err(|refused| refused.error)?;
+        }
+        if let (Some(config), Some(device)) = (&self.saved, self.target.loaded()) {
+            device.write(&self.links.regroup(&config.kept, &changed)).map_err(|refused| refused.error)?;
+        }
+        Ok(())
     }
 
     /// Starts a program that no controller has pushed. `prepare` gets it before packets do.
@@ -211,8 +234,8 @@ impl<T: Target + ?Sized> Server<T> {
         let scope = self.check_primary(&request.role, role_id(request), request.election_id.as_ref())?;
         let atomicity = v1::write_request::Atomicity::try_from(request.atomicity);
         let atomicity = atomicity.map_err(|_| Status::invalid("the atomicity is not known"))?;
-        let (config, device) = self.current()?;
-        write(&config.pipeline, &mut config.kept, device, &scope, &request.updates, atomicity)
+        let Current { config, device, links } = self.current()?;
+        write(&config.pipeline, &mut config.kept, device, links, &scope, &request.updates, atomicity)
             .map_err(Failure::Parts)
     }
 
@@ -223,7 +246,7 @@ impl<T: Target + ?Sized> Server<T> {
         sink: &mut dyn FnMut(v1::entity::Entity),
     ) -> Result<(), Failure> {
         let scope = self.arbitration.scope(&request.role)?;
-        let (config, device) = self.current()?;
+        let Current { config, device, .. } = self.current()?;
         let mut outcomes = Outcomes::new();
         for entity in &request.entities {
             outcomes.push(read(&config.pipeline, &mut config.kept, device, &scope, entity, sink));
@@ -235,12 +258,15 @@ impl<T: Target + ?Sized> Server<T> {
     }
 
     /// The pipeline that reads and writes refer to, with its device.
-    fn current(&mut self) -> Result<(&mut Config, &mut dyn Device), Status> {
+    fn current(&mut self) -> Result<Current<'_>, Status> {
+        let links = &self.links;
         match &mut self.saved {
-            Some(config) => Ok((config, self.target.loaded().ok_or_else(no_pipeline)?)),
+            Some(config) => {
+                Ok(Current { config, device: self.target.loaded().ok_or_else(no_pipeline)?, links })
+            }
             None => {
                 let config = self.running.as_mut().ok_or_else(no_pipeline)?;
-                Ok((config, self.target.running().ok_or_else(no_pipeline)?))
+                Ok(Current { config, device: self.target.running().ok_or_else(no_pipeline)?, links })
             }
         }
     }

@@ -5,6 +5,8 @@ mod objects;
 mod profiles;
 mod replication;
 
+pub(super) use self::profiles::repeated;
+
 use std::collections::HashMap;
 
 use dataplane::Device;
@@ -12,6 +14,7 @@ use dataplane::device::{Entity, Key, Update, WriteError};
 use proto::p4::v1::{self, entity, packet_replication_engine_entry as pre, update, write_request::Atomicity};
 
 use super::kept::{Change, Kept};
+use super::links::Links;
 use super::pipeline::Pipeline;
 use super::role::Scope;
 use super::{Code, Status};
@@ -24,11 +27,12 @@ pub fn write(
     pipeline: &Pipeline,
     kept: &mut Kept,
     device: &mut dyn Device,
+    links: &Links,
     scope: &Scope,
     updates: &[v1::Update],
     atomicity: Atomicity,
 ) -> Result<(), Outcomes> {
-    let mut batch = Batch { pipeline, kept, device, scope, pending: HashMap::new(), undo: Vec::new() };
+    let mut batch = Batch { pipeline, kept, device, links, scope, pending: HashMap::new(), undo: Vec::new() };
     match atomicity {
         Atomicity::ContinueOnError => batch.continue_on_error(updates),
         Atomicity::RollbackOnError => batch.whole(updates, false),
@@ -41,6 +45,7 @@ struct Batch<'a> {
     pipeline: &'a Pipeline,
     kept: &'a mut Kept,
     device: &'a mut dyn Device,
+    links: &'a Links,
     scope: &'a Scope,
     /// What the updates so far write, before the device has it.
     pending: HashMap<Key, Option<Entity>>,

@@ -87,6 +87,16 @@ impl FromStr for Driver {
 }
 
 impl Driver {
+    /// The interface of the kernel that the port is, if it is one.
+    pub fn interface(&self) -> Option<&str> {
+        match self {
+            Driver::AfPacket(name) | Driver::AfXdp(name, _) | Driver::Tap(name) | Driver::Tun(name) => {
+                Some(name)
+            }
+            Driver::Mem(_) | Driver::Pcap(..) | Driver::Dpdk(_) => None,
+        }
+    }
+
     /// Opens the port with one queue for each worker.
     pub fn open(&self, workers: usize) -> Result<Vec<Box<dyn Port>>> {
         Ok(match self {

@@ -204,7 +204,7 @@ pub enum GroupCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         action: Vec<String>,
     },
-    /// Set a group of an action selector: `MEMBER[*WEIGHT]…`.
+    /// Set a group of an action selector: `MEMBER[*WEIGHT][@PORT]…`. A member with a port is left out while the port has no link.
     Members {
         /// The action selector.
         #[arg(add = names::profiles())]

@@ -165,9 +165,12 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for (name, host) in self.hosts.iter().filter(|_| std::thread::panicking()) {
-            let logs = host
-                .try_sh("for log in /run/*.log; do ! [ -s $log ] || { echo $log:; tail -n 40 $log; }; done");
-            println!("on {name}: {}", both(&logs));
+            let told = host.try_sh(
+                "for log in /run/*.log; do ! [ -s $log ] || { echo $log:; tail -n 40 $log; }; done
+                 # Where packets were lost.
+                 ip -s link; nstat -as 2>/dev/null | grep -E 'Err|Discard|Drop|Overflow|NoRoute|Fail' || true",
+            );
+            println!("on {name}: {}", both(&told));
         }
     }
 }

@@ -72,10 +72,17 @@ fn members_and_groups_mind_who_refers_to_them() {
     assert_eq!(client.modify(member(1, 5)), Code::Ok);
     assert_eq!(client.delete(refers(1, table_action::Type::ActionProfileGroupId(1))), Code::Ok);
     assert_eq!(client.delete(group(1, &[])), Code::Ok);
-    let Entity::ActionProfileGroup(watching) = group(1, &[(1, 1)]) else { unreachable!("it is a group") };
-    let mut watching = watching;
-    watching.members[0].watch_kind = Some(v1::action_profile_group::member::WatchKind::WatchPort(vec![1]));
-    assert_eq!(client.insert(Entity::ActionProfileGroup(watching)), Code::Unimplemented);
+    let watching = |port| {
+        let Entity::ActionProfileGroup(mut group) = group(1, &[(1, 1)]) else {
+            unreachable!("it is a group")
+        };
+        group.members[0].watch_kind =
+            Some(v1::action_profile_group::member::WatchKind::WatchPort(vec![port]));
+        Entity::ActionProfileGroup(group)
+    };
+    assert_eq!(client.insert(watching(1)), Code::InvalidArgument, "there is no port 1");
+    assert_eq!(client.insert(watching(64)), Code::Ok, "that is the controller's");
+    assert_eq!(client.read(all_groups()), Ok(vec![watching(64)]));
 }
 
 fn one_shot(dst: u8, weights: &[i32]) -> TableEntry {

@@ -10,17 +10,20 @@
 //! * Keys and arguments are in the order of P4Info, or `NAME=VALUE`. `*` matches everything.
 //! * A value is decimal, `0x…`, `0b…`, an IPv4, IPv6 or MAC address; a name, if its type is translated to strings.
 //! * lpm: `VALUE/LENGTH`, or a value alone; ternary: `VALUE&&&MASK`, `VALUE/LENGTH`, or a value alone; range: `LOW..HIGH`, or a value alone.
-//! * The action of a table with an action profile: `member N`, `group N`, or `one-shot ACTION(ARGUMENT,…)*WEIGHT …`.
+//! * The action of a table with an action profile: `member N`, `group N`, or `one-shot ACTION(ARGUMENT,…)*WEIGHT@PORT …`. An action with a port is left
+//!   out while the port has no link.
 //! * Times are like `30s`, `500ms`, `2m`.
 //!
 //! What [`entry_text`] prints, [`entry`] reads.
 
 pub mod bmv2;
 mod read;
+mod share;
 mod values;
 mod write;
 
 pub use read::{action, entry, key};
+pub use share::Share;
 pub use values::{parse_value, show_value};
 pub use write::{action_text, entry_text, key_text};
 

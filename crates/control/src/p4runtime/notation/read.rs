@@ -2,10 +2,10 @@
 
 use abi::Bits;
 use proto::p4::config::v1::{self as config, P4Info, match_field::MatchType};
-use proto::p4::v1::{self, field_match as fm, table_action};
+use proto::p4::v1::{self, action_profile_action, field_match as fm, table_action};
 
 use super::values::number;
-use super::{Field, Kind, Mistake, by_id, find, match_field, match_type, params, parse_value};
+use super::{Field, Kind, Mistake, Share, by_id, find, match_field, match_type, params, parse_value};
 use crate::p4runtime::bytes;
 
 /// A table entry, or a default action.
@@ -179,23 +179,21 @@ fn table_action<'w, 't>(
     Ok((v1::TableAction { r#type: Some(made) }, rest))
 }
 
-/// The action of a one-shot that a word names, as `ACTION(ARGUMENT,…)*WEIGHT`.
+/// The action of a one-shot that a word names, as `ACTION(ARGUMENT,…)[*WEIGHT][@PORT]`.
 fn weighted(
     info: &P4Info,
     table: Option<&config::Table>,
     word: &str,
 ) -> Result<v1::ActionProfileAction, Mistake> {
-    let wrong = || format!("`{word}` is not ACTION(ARGUMENT,…)*WEIGHT");
+    let wrong = || format!("`{word}` is not ACTION(ARGUMENT,…)[*WEIGHT][@PORT]");
     let (name, rest) = word.split_once('(').ok_or_else(wrong)?;
-    let (args, weight) = rest.split_once(')').ok_or_else(wrong)?;
-    let weight = match weight.strip_prefix('*') {
-        Some(weight) => weight.parse().map_err(|_| wrong())?,
-        None => 1,
-    };
+    let (args, share) = rest.split_once(')').ok_or_else(wrong)?;
+    let share = Share::parse(share).ok_or_else(wrong)?;
+    let watch_kind = share.watch_port().map(action_profile_action::WatchKind::WatchPort);
     let args: Vec<&str> = args.split(',').map(str::trim).filter(|arg| !arg.is_empty()).collect();
     let (action, rest) = named_action(info, table, name, &args)?;
     match rest {
-        [] => Ok(v1::ActionProfileAction { action: Some(action), weight, watch_kind: None }),
+        [] => Ok(v1::ActionProfileAction { action: Some(action), weight: share.weight, watch_kind }),
         _ => Err(wrong()),
     }
 }

@@ -48,7 +48,7 @@ fn entries_are_printed_as_they_are_read() {
         "route default => drop",
         "hosts 2001:db8::1 => member 3",
         "hosts 2001:db8::1 => group 1",
-        "hosts 2001:db8::1 => one-shot send(1,02:00:00:00:00:01)*2 send(2,02:00:00:00:00:02)*1",
+        "hosts 2001:db8::1 => one-shot send(1,02:00:00:00:00:01)*2 send(2,02:00:00:00:00:02)*1@7",
     ];
     for line in lines {
         assert_eq!(read(line).as_deref(), Ok(line));

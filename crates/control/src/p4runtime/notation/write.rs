@@ -2,9 +2,9 @@
 
 use abi::Bits;
 use proto::p4::config::v1::{self as config, P4Info};
-use proto::p4::v1::{self, field_match as fm, table_action};
+use proto::p4::v1::{self, action_profile_action, field_match as fm, table_action};
 
-use super::{Field, Kind, alias, by_id, match_field, params, show_value};
+use super::{Field, Kind, Share, alias, by_id, match_field, params, show_value};
 
 /// An entry or a default action as a line.
 pub fn entry_text(info: &P4Info, entry: &v1::TableEntry) -> String {
@@ -71,7 +71,11 @@ fn table_action(info: &P4Info, action: &v1::TableAction) -> String {
         Some(table_action::Type::ActionProfileActionSet(set)) => {
             let one = |a: &v1::ActionProfileAction| {
                 let (name, args) = a.action.as_ref().map(|a| parts(info, a)).unwrap_or_default();
-                format!("{name}({})*{}", args.join(","), a.weight)
+                let port = match &a.watch_kind {
+                    Some(action_profile_action::WatchKind::WatchPort(port)) => Some(port.as_slice()),
+                    _ => None,
+                };
+                format!("{name}({}){}", args.join(","), Share::text(a.weight, port))
             };
             let all: Vec<String> = set.action_profile_actions.iter().map(one).collect();
             format!("one-shot {}", all.join(" "))

@@ -5,9 +5,7 @@ use std::collections::HashSet;
 use abi::id::ProfileId;
 use dataplane::device::{Entity, Key, Update};
 use proto::p4::config::v1::action_profile::SelectorSizeSemantics;
-use proto::p4::v1::{
-    self, action_profile_action, action_profile_action_set as set, action_profile_group as group,
-};
+use proto::p4::v1::{self, action_profile_action_set as set};
 
 use super::super::entry;
 use super::super::kept::{Change, OneShot};
@@ -18,7 +16,6 @@ use super::{Batch, Kind, Made, put};
 /// The most members that a group may have, each counted as often as it weighs.
 const LARGEST: u64 = 1 << 16;
 
-#[allow(deprecated)] // `watch` is read in order to be refused.
 impl<'a> Batch<'a> {
     pub(super) fn member(&mut self, kind: Kind, given: &v1::ActionProfileMember) -> Made {
         let (profile, id) = (self.profile(given.action_profile_id)?, given.member_id);
@@ -26,6 +23,7 @@ impl<'a> Batch<'a> {
             return Err(Status::invalid("a member's id is not 0"));
         }
         if kind == Kind::Delete {
+            self.check_unused(profile, id)?;
             self.change(Change::Members(profile.at, -1));
             return Ok(vec![Update::Delete(Key::Member(profile.at, id))]);
         }
@@ -61,18 +59,41 @@ impl<'a> Batch<'a> {
             if !seen.insert(member.member_id) {
                 return Err(Status::invalid(format!("member {} is given twice", member.member_id)));
             }
-            no_watch(match &member.watch_kind {
-                Some(group::member::WatchKind::WatchPort(port)) => !port.is_empty(),
-                Some(group::member::WatchKind::Watch(port)) => *port != 0,
-                None => false,
-            })?;
         }
-        let weighed: Vec<(u32, i32)> = given.members.iter().map(|m| (m.member_id, m.weight)).collect();
-        let weights: Vec<i32> = weighed.iter().map(|(_, weight)| *weight).collect();
+        let weights: Vec<i32> = given.members.iter().map(|member| member.weight).collect();
         check_weights(profile, &weights, given.max_size, Code::ResourceExhausted)?;
-        let members = repeated(&weighed)?;
+        let members = self.links.of_group(given)?;
+        self.check_left_out(profile, given, &members)?;
         self.change(Change::Group(profile.at, id, Some(given.clone())));
         Ok(vec![put(kind, Entity::Group { profile: profile.at, id, members })])
+    }
+
+    /// Checks that the members exist that are left out of a group because their ports have no link. The device checks the others.
+    fn check_left_out(
+        &mut self,
+        profile: &Profile,
+        group: &v1::ActionProfileGroup,
+        members: &[u32],
+    ) -> Result<(), Status> {
+        let taken: HashSet<u32> = members.iter().copied().collect();
+        for id in group.members.iter().map(|member| member.member_id).filter(|id| !taken.contains(id)) {
+            if self.get(&Key::Member(profile.at, id))?.is_none() {
+                return Err(Status::not_found(format!("there is no member {id}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no group has the member without the device's knowledge.
+    fn check_unused(&self, profile: &Profile, id: u32) -> Result<(), Status> {
+        // Each group is looked at only while groups may lack members.
+        let mut groups = self.kept.groups().filter(|((at, _), _)| *at == profile.at && self.links.any_down());
+        match groups.find(|(_, group)| group.members.iter().any(|member| member.member_id == id)) {
+            None => Ok(()),
+            Some(((_, group), _)) => {
+                Err(Status::new(Code::FailedPrecondition, format!("member {id} belongs to group {group}")))
+            }
+        }
     }
 
     /// The profile, if it may be programmed with members and groups.
@@ -106,29 +127,20 @@ impl<'a> Batch<'a> {
         check_modes(profile, given)?;
         let weights: Vec<i32> = given.action_profile_actions.iter().map(|action| action.weight).collect();
         check_weights(profile, &weights, profile.info.max_group_size, Code::InvalidArgument)?;
-        let (mut made, mut weighed) = (Vec::new(), Vec::new());
+        let (mut made, mut members) = (Vec::new(), Vec::new());
         for action in &given.action_profile_actions {
-            no_watch(match &action.watch_kind {
-                Some(action_profile_action::WatchKind::WatchPort(port)) => !port.is_empty(),
-                Some(action_profile_action::WatchKind::Watch(port)) => *port != 0,
-                None => false,
-            })?;
             let call =
                 action.action.as_ref().ok_or_else(|| Status::invalid("an action of the set is not set"))?;
             // Members have the numbers of the profile's first table.
             let (_, first) = pipeline.table_of(profile.table)?;
             let call = entry::call(first, call, &mut self.kept.names)?;
             let id = self.kept.next_id();
-            weighed.push((id, action.weight));
+            members.push(id);
             made.push(Update::Insert(Entity::Member { profile: profile.at, id, action: call }));
         }
         let group = self.kept.next_id();
-        made.push(Update::Insert(Entity::Group {
-            profile: profile.at,
-            id: group,
-            members: repeated(&weighed)?,
-        }));
-        let members = weighed.into_iter().map(|(id, _)| id).collect();
+        let live = self.links.of_set(given, &members)?;
+        made.push(Update::Insert(Entity::Group { profile: profile.at, id: group, members: live }));
         Ok((made, OneShot { profile: profile.at, set: given.clone(), group, members }))
     }
 
@@ -143,13 +155,6 @@ impl<'a> Batch<'a> {
 
 fn mixed() -> Status {
     Status::invalid("an action profile is programmed either with one-shots or with members and groups")
-}
-
-fn no_watch(watches: bool) -> Result<(), Status> {
-    match watches {
-        false => Ok(()),
-        true => Err(Status::unimplemented("members do not watch ports")),
-    }
 }
 
 fn check_modes(profile: &Profile, given: &v1::ActionProfileActionSet) -> Result<(), Status> {
@@ -216,7 +221,7 @@ fn check_max_size(profile: &Profile, max_size: i32) -> Result<(), Status> {
 }
 
 /// The members of a group, each as often as it weighs. What divides all weights is left out.
-fn repeated(weighed: &[(u32, i32)]) -> Result<Vec<u32>, Status> {
+pub fn repeated(weighed: &[(u32, i32)]) -> Result<Vec<u32>, Status> {
     fn divisor(a: u64, b: u64) -> u64 {
         if b == 0 { a } else { divisor(b, a % b) }
     }

@@ -1,8 +1,9 @@
 //! `strait group`: multicast groups, clone sessions, and the members and groups of action profiles.
 
 use anyhow::Context;
-use control::p4runtime::notation::{self, Named as _};
+use control::p4runtime::notation::{self, Named as _, Share};
 use control::p4runtime::{replica, replication};
+use proto::p4::v1::action_profile_group::member::WatchKind;
 use proto::p4::v1::replica::PortKind;
 use proto::p4::v1::{
     self, action_profile_group, entity::Entity, packet_replication_engine_entry::Type, update,
@@ -110,12 +111,22 @@ fn replicas(ports: &[String]) -> anyhow::Result<Vec<v1::Replica>> {
     ports.iter().map(one).collect()
 }
 
-/// The member that a word names, as `MEMBER[*WEIGHT]`.
+/// The member that a word names, as `MEMBER[*WEIGHT][@PORT]`.
 fn member(text: &str) -> anyhow::Result<action_profile_group::Member> {
-    let (member, weight) = text.split_once('*').unwrap_or((text, "1"));
-    let parsed = member.parse().ok().zip(weight.parse().ok());
-    let (member_id, weight) = parsed.with_context(|| format!("`{text}` is not MEMBER[*WEIGHT]"))?;
-    Ok(action_profile_group::Member { member_id, weight, watch_kind: None })
+    let (member, share) = text.split_at(text.find(['*', '@']).unwrap_or(text.len()));
+    let parsed = member.parse().ok().zip(Share::parse(share));
+    let (member_id, share) = parsed.with_context(|| format!("`{text}` is not MEMBER[*WEIGHT][@PORT]"))?;
+    let watch_kind = share.watch_port().map(WatchKind::WatchPort);
+    Ok(action_profile_group::Member { member_id, weight: share.weight, watch_kind })
+}
+
+/// The same word of a member.
+fn member_text(member: &action_profile_group::Member) -> String {
+    let port = match &member.watch_kind {
+        Some(WatchKind::WatchPort(port)) => Some(port.as_slice()),
+        _ => None,
+    };
+    format!("{}{}", member.member_id, Share::text(member.weight, port))
 }
 
 fn id(session: &Session, name: &str) -> anyhow::Result<u32> {
@@ -162,8 +173,7 @@ fn described(session: &Session, entity: &Entity) -> Option<(&'static str, String
             ("member", format!("{} {}", profile(m.action_profile_id), m.member_id), action)
         }
         Entity::ActionProfileGroup(g) => {
-            let members: Vec<String> =
-                g.members.iter().map(|m| format!("{}*{}", m.member_id, m.weight)).collect();
+            let members: Vec<String> = g.members.iter().map(member_text).collect();
             ("members", format!("{} {}", profile(g.action_profile_id), g.group_id), members.join(" "))
         }
         _ => return None,

@@ -1,10 +1,11 @@
 //! `strait run`: runs a P4 program on ports until it is interrupted, and serves P4Runtime.
 //!
 //! * `machine`: what a target must do. `interp`, `native`, `kernel`: the targets. `queues`: the queues of ports that have a rate.
-//! * `plane`: a built-in control plane. `serve`: the P4Runtime server.
+//! * `plane`: a built-in control plane. `serve`: the P4Runtime server. `links`: which ports have a link.
 
 mod interp;
 mod kernel;
+mod links;
 pub mod machine;
 mod native;
 mod plane;
@@ -95,7 +96,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let (ask, asked) = Asker::new();
     let stop = ask.clone();
     ctrlc::set_handler(move || stop.stop())?;
-    let mut host = Host::new(args, machine);
+    let mut host = Host::new(args, machine)?;
     let result = serve(args, &mut host, compiled, listener, (ask, &asked));
     let finished = host.with(|machine| machine.finish());
     result.and(finished)

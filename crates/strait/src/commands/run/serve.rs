@@ -10,6 +10,7 @@ use anyhow::{Context, anyhow};
 use control::p4runtime::server::{Compiled, Server};
 use dataplane::device::{Device, Event};
 
+use super::links::Links;
 use super::machine::Machine;
 use crate::cli::RunArgs;
 use crate::frontend::contents;
@@ -26,24 +27,41 @@ pub struct Host {
 
 enum Kind {
     Alone(Box<dyn Machine>),
-    Served(Arc<grpc::Device<dyn Machine>>),
+    Served(Arc<grpc::Device<dyn Machine>>, Links),
 }
 
 impl Host {
     /// A machine, with a server if one was asked for.
-    pub fn new(args: &RunArgs, machine: Box<dyn Machine>) -> Host {
+    pub fn new(args: &RunArgs, machine: Box<dyn Machine>) -> anyhow::Result<Host> {
         let machine = match &args.grpc {
             None => Kind::Alone(machine),
-            Some(_) => Kind::Served(Arc::new(grpc::Device::new(Server::new(args.device_id, machine)))),
+            Some(_) => {
+                let device = grpc::Device::new(Server::new(args.device_id, machine));
+                Kind::Served(Arc::new(device), Links::open(args)?)
+            }
         };
-        Host { started: Instant::now(), machine }
+        let mut host = Host { started: Instant::now(), machine };
+        host.look_at_links();
+        Ok(host)
+    }
+
+    /// Tells the server when links of ports come or go. Packets pass whether it can or not.
+    fn look_at_links(&mut self) {
+        let Kind::Served(device, links) = &mut self.machine else { return };
+        let told = links.changed().and_then(|ports| match ports {
+            Some(ports) => Ok(device.with(|server| server.set_links(ports))?),
+            None => Ok(()),
+        });
+        if let Err(why) = told {
+            eprintln!("members of action profiles that watch ports are as before: {}", chain(&why));
+        }
     }
 
     /// Runs `act` while no controller reads or writes.
     pub fn with<R>(&mut self, act: impl FnOnce(&mut dyn Machine) -> R) -> R {
         match &mut self.machine {
             Kind::Alone(machine) => act(&mut **machine),
-            Kind::Served(device) => device.with(|server| act(server.target())),
+            Kind::Served(device, _) => device.with(|server| act(server.target())),
         }
     }
 
@@ -54,7 +72,7 @@ impl Host {
         compiled: Compiled,
         prepare: impl FnOnce(&mut dyn Device) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let Kind::Served(device) = &self.machine else {
+        let Kind::Served(device, _) = &self.machine else {
             return self.with(|machine| {
                 machine.load(compiled.object).map_err(|why| anyhow!(why))?;
                 let loaded = machine.loaded().context("the program is not loaded")?;
@@ -72,7 +90,7 @@ impl Host {
 
     /// Starts the P4Runtime server on its socket, if one was asked for.
     pub fn serve(&self, listener: Option<grpc::Listener>) -> anyhow::Result<Option<grpc::Running>> {
-        let (Kind::Served(device), Some(listener)) = (&self.machine, listener) else { return Ok(None) };
+        let (Kind::Served(device, _), Some(listener)) = (&self.machine, listener) else { return Ok(None) };
         let devices = BTreeMap::from([(device.id(), device.clone())]);
         let how = if listener.has_tls() { " with TLS" } else { "" };
         let server = grpc::start(listener, devices)?;
@@ -82,12 +100,13 @@ impl Host {
 
     /// Takes what the program has told, passes it to `act` and to the controllers. Returns whether there was anything.
     pub fn turn(&mut self, act: impl FnOnce(&mut dyn Machine, &[Event])) -> anyhow::Result<bool> {
+        self.look_at_links();
         let events = self.with(|machine| {
             let events = machine.turn()?;
             act(machine, &events);
             Ok::<_, anyhow::Error>(events)
         })?;
-        if let Kind::Served(device) = &self.machine {
+        if let Kind::Served(device, _) = &self.machine {
             device.tell(&events, grpc::now(self.started));
         }
         Ok(!events.is_empty())
@@ -97,7 +116,7 @@ impl Host {
     pub fn unread(&self) -> u64 {
         match &self.machine {
             Kind::Alone(_) => 0,
-            Kind::Served(device) => device.lost(),
+            Kind::Served(device, _) => device.lost(),
         }
     }
 }
