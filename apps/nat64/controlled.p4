@@ -63,13 +63,19 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     action no_ports()         { mark_to_drop(standard_metadata); exit; }
     action no_binding()       { mark_to_drop(standard_metadata); exit; }
     action no_room()          { mark_to_drop(standard_metadata); exit; }
+    // The packet is for the controller, as it arrived: a round of its own takes it there.
+    action hold() {
+        meta.round = ROUND_HOLD;
+        resubmit_preserving_field_list(1);
+        exit;
+    }
     action own_prefix()       { mark_to_drop(standard_metadata); exit; }    // section 3.5: as a source, it is a loop
 
     // The prefix of the IPv4 side, from which no packet may come.
     table sources {
         key = { meta.session.host: lpm; }
-        actions = { own_prefix; NoAction; }
-        const default_action = NoAction();
+        actions = { own_prefix; hold; }
+        const default_action = hold();
         size = 16;
     }
 
@@ -161,10 +167,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             if (!meta.session.from6 && !bound_here) { no_binding(); }
             // Only a SYN opens a TCP session. Other segments pass by their binding.
             if (!hdr.tcp.isValid() || syn) {
-                if (meta.session.from6) { sources.apply(); }
-                meta.round = ROUND_HOLD;
-                resubmit_preserving_field_list(1);
-                exit;
+                sources.apply();
             }
             if (!bound_here) { no_binding(); }
         } else if (hdr.tcp.isValid()) {

@@ -357,11 +357,12 @@ struct session_t {
 
 // What a transport header says. The parser does it, so that native targets know the keys of the lookups of many packets at once. ICMP has the
 // identifier of a query as the port of the host.
-void transport_ends(inout session_t session, in bit<8> protocol, in bit<16> source, in bit<16> destination) {
+void transport_ends(inout session_t session, in bit<8> protocol, in bit<16> source, in bit<16> destination,
+                    in bit<16> remote_port) {
     session.protocol = protocol;
     session.host_port = source;         // from IPv6
     session.port = destination;         // from IPv4
-    session.remote_port = protocol == PROTO_ICMP ? 16w0 : (session.from6 ? destination : source);
+    session.remote_port = remote_port;
 }
 #endif
 
@@ -370,6 +371,7 @@ struct metadata_t {
     session_t session;
 #endif
 #ifdef CONTROLLED
+    bit<32> front_bytes;                    // of the header in front of a frame of the controller
     bit<8>  verdict;                        // of the controller, about a packet that it has sent back
     @field_list(1) bit<9> arrived_at;       // the port where the packet arrived, though it comes from the controller
 #endif

@@ -191,11 +191,18 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
 #ifdef STATEFUL
         flow.apply(hdr, meta, standard_metadata);
 #endif
-        if (hdr.ipv4.isValid()) {
+        bool from4 = hdr.ipv4.isValid();
+        if (from4) {
             four_to_six.apply(hdr, meta, standard_metadata);
+        } else if (hdr.ipv6.isValid()) {
+            six_to_four.apply(hdr, meta, standard_metadata);
+        } else {
+            not_ip();
+        }
 #ifdef STATEFUL
-            sessions.apply(hdr, meta, standard_metadata);
+        sessions.apply(hdr, meta, standard_metadata);
 #endif
+        if (from4) {
             if (meta.settings.switching == 1) {
                 if (!route6.apply().hit) {
                     ask.apply(meta, NO_ROUTE, 0);
@@ -208,11 +215,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
                 }
             }
             if (!hdr.inner_ipv4.isValid()) { translated_4to6.count(0); }
-        } else if (hdr.ipv6.isValid()) {
-            six_to_four.apply(hdr, meta, standard_metadata);
-#ifdef STATEFUL
-            sessions.apply(hdr, meta, standard_metadata);
-#endif
+        } else {
             if (meta.settings.switching == 1 && meta.back) {
                 standard_metadata.egress_spec = INGRESS_PORT;     // it goes no further than egress
             } else if (meta.settings.switching == 1) {
@@ -227,8 +230,6 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
                 }
             }
             if (!hdr.inner_ipv6.isValid()) { translated_6to4.count(0); }
-        } else {
-            not_ip();
         }
         if (meta.settings.switching == 0) { standard_metadata.egress_spec = meta.settings.device_port; }
     }

@@ -2,7 +2,8 @@
 
 // What stands in front of the frame.
 #ifdef CONTROLLED
-#define FRONT_BYTES (hdr.packet_out.isValid() ? 32w3 : 0)
+#define PACKET_OUT_BYTES 3
+#define FRONT_BYTES meta.front_bytes
 #else
 #define FRONT_BYTES 0
 #endif
@@ -23,6 +24,7 @@ parser Packet(packet_in packet,
 
     state packet_out {
         packet.extract(hdr.packet_out);
+        meta.front_bytes = PACKET_OUT_BYTES;
         meta.arrived_at = (bit<9>) hdr.packet_out.ingress_port;
         transition ethernet;
     }
@@ -268,7 +270,8 @@ parser Packet(packet_in packet,
         packet.extract(hdr.tcp);
         meta.summed = meta.whole;
 #ifdef STATEFUL
-        transport_ends(meta.session, PROTO_TCP, hdr.tcp.src_port, hdr.tcp.dst_port);
+        transport_ends(meta.session, PROTO_TCP, hdr.tcp.src_port, hdr.tcp.dst_port,
+                       meta.session.from6 ? hdr.tcp.dst_port : hdr.tcp.src_port);
 #endif
         transition select(hdr.tcp.flags, hdr.tcp.data_offset) {
             (0x02 &&& 0x02, 8 &&& 8): tcp_options;      // SYN, 8 to 15 words
@@ -303,7 +306,8 @@ parser Packet(packet_in packet,
         packet.extract(hdr.udp);
         meta.summed = meta.whole && hdr.udp.bytes == meta.l4_bytes && hdr.udp.checksum != 0;
 #ifdef STATEFUL
-        transport_ends(meta.session, PROTO_UDP, hdr.udp.src_port, hdr.udp.dst_port);
+        transport_ends(meta.session, PROTO_UDP, hdr.udp.src_port, hdr.udp.dst_port,
+                       meta.session.from6 ? hdr.udp.dst_port : hdr.udp.src_port);
 #endif
         transition accept;
     }
@@ -315,7 +319,8 @@ parser Packet(packet_in packet,
         packet.extract(hdr.udp);
         meta.summed = meta.whole && hdr.udp.bytes == meta.l4_bytes && hdr.udp.checksum != 0;
 #ifdef STATEFUL
-        transport_ends(meta.session, PROTO_UDP, hdr.udp.src_port, hdr.udp.dst_port);
+        transport_ends(meta.session, PROTO_UDP, hdr.udp.src_port, hdr.udp.dst_port,
+                       meta.session.from6 ? hdr.udp.dst_port : hdr.udp.src_port);
 #endif
         transition select(meta.l4_bytes) {
             0 &&& 0xfff0: accept;
@@ -351,7 +356,7 @@ parser Packet(packet_in packet,
         packet.extract(hdr.icmp);
         meta.summed = meta.whole;
 #ifdef STATEFUL
-        transport_ends(meta.session, PROTO_ICMP, hdr.icmp.rest[31:16], hdr.icmp.rest[31:16]);
+        transport_ends(meta.session, PROTO_ICMP, hdr.icmp.rest[31:16], hdr.icmp.rest[31:16], 0);
 #endif
         transition select(meta.whole, hdr.icmp.type_) {
             (true, ICMP_UNREACHABLE):       icmpv4_error;
@@ -366,7 +371,7 @@ parser Packet(packet_in packet,
         packet.extract(hdr.icmp);
         meta.summed = meta.whole;
 #ifdef STATEFUL
-        transport_ends(meta.session, PROTO_ICMP, hdr.icmp.rest[31:16], hdr.icmp.rest[31:16]);
+        transport_ends(meta.session, PROTO_ICMP, hdr.icmp.rest[31:16], hdr.icmp.rest[31:16], 0);
 #endif
         transition select(meta.whole, hdr.icmp.type_, meta.l4_bytes) {
             (_, ICMPV6_SOLICITATION, 24):        solicitation;

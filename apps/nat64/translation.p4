@@ -6,8 +6,8 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
     ToIpv6() source;
 #ifndef STATEFUL
     ToIpv6() destination;
-#endif
     ByPrefix() hairpin;
+#endif
     Transport() transport;
     Ipv4HeaderRight() header_check;
     Ask() ask;
@@ -48,21 +48,20 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
         if (fragmented && meta.l4_bytes > 65527) { too_big(); }
 
         bool explicit_source;
-        bool explicit_destination;
         hdr.ipv6.setValid();
         source.apply(hdr.ipv4.src, hdr.ipv6.src, explicit_source, hdr.inner_ipv4.isValid(), meta.errors.source6,
                      meta, true, standard_metadata);
 #ifdef STATEFUL
         hdr.ipv6.dst = 0;               // Sessions says whose the packet is
-        explicit_destination = false;
 #else
+        bool explicit_destination;
         destination.apply(hdr.ipv4.dst, hdr.ipv6.dst, explicit_destination, false, 0, meta, true, standard_metadata);
-#endif
         // An error that another host than the one complained about has made is no hairpin.
         if (explicit_source && explicit_destination
             && (!hdr.inner_ipv4.isValid() || hdr.ipv4.src == hdr.inner_ipv4.dst)) {
             hairpin.apply(hdr.ipv4.src, hdr.ipv6.src);
         }
+#endif
 
         // RFC 7915 section 4.1.
         hdr.ipv6.version = 6;

@@ -90,9 +90,9 @@ control ErrorToIpv6(inout headers_t hdr, inout metadata_t meta, inout standard_m
     QuotedPorts() ports;
 #else
     ToIpv6() source;
+    ByPrefix() hairpin;
 #endif
     ToIpv6() destination;
-    ByPrefix() hairpin;
     InnerTransport() transport;
     Extension() extension;
     counter(1, CounterType.packets) errors_cut;
@@ -212,20 +212,21 @@ control ErrorToIpv6(inout headers_t hdr, inout metadata_t meta, inout standard_m
             hdr.icmp.rest = mtu;
         }
 
-        bool explicit_source;
         bool explicit_destination;
         hdr.inner_ipv6.setValid();
 #ifdef STATEFUL
         hdr.inner_ipv6.src = meta.session.host;
-        explicit_source = false;
 #else
+        bool explicit_source;
         source.apply(hdr.inner_ipv4.src, hdr.inner_ipv6.src, explicit_source, false, 0, meta, false, standard_metadata);
 #endif
         destination.apply(hdr.inner_ipv4.dst, hdr.inner_ipv6.dst, explicit_destination, false, 0, meta, false,
                           standard_metadata);
+#ifndef STATEFUL
         if (explicit_source && explicit_destination) {
             hairpin.apply(hdr.inner_ipv4.dst, hdr.inner_ipv6.dst);
         }
+#endif
 
         // As section 4.1, but for the hop limit.
         bool fragmented = hdr.inner_ipv4.more_fragments == 1 || hdr.inner_ipv4.fragment_offset != 0;

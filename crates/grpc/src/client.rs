@@ -70,6 +70,10 @@ pub enum ClientError {
     Start(#[from] std::io::Error),
 }
 
+fn silent() -> ClientError {
+    ClientError::Silent("the server does not answer the arbitration".to_string())
+}
+
 fn of_status(status: &tonic::Status) -> String {
     format!("{} ({:?})", status.message(), status.code())
 }
@@ -131,7 +135,6 @@ impl Client {
         if self.stream.is_some() {
             return Ok(());
         }
-        self.open_stream()?;
         let first = self.election.unwrap_or(ELECTION);
         let (code, highest) = self.arbitrate(first)?;
         if code == Code::Ok as i32 {
@@ -149,17 +152,21 @@ impl Client {
         Err(ClientError::Backup(highest))
     }
 
-    /// Sends an arbitration message. Returns the code of the answer, and the highest election id.
+    /// Sends an arbitration message, by which the stream begins if there is none. Returns the code of the answer, and the highest election id.
     fn arbitrate(&mut self, election: u128) -> Done<(i32, Option<u128>)> {
         self.election = Some(election);
         let role = (!self.options.role.is_empty())
             .then(|| v1::Role { name: self.options.role.clone(), ..v1::Role::default() });
-        self.send(stream_message_request::Update::Arbitration(v1::MasterArbitrationUpdate {
+        let update = stream_message_request::Update::Arbitration(v1::MasterArbitrationUpdate {
             device_id: self.options.device,
             role,
             election_id: self.election_id(),
             status: None,
-        }))?;
+        });
+        match &self.stream {
+            Some(_) => self.send(update)?,
+            None => self.open_stream(update)?,
+        }
         loop {
             match self.wait(Some(PATIENCE))? {
                 Some(stream_message_response::Update::Arbitration(answer)) => {
@@ -167,11 +174,7 @@ impl Client {
                     return Ok((code, arbitration::election(answer.election_id.as_ref())));
                 }
                 Some(other) => self.received.push_back(other),
-                None => {
-                    return Err(ClientError::Silent(
-                        "the server does not answer the arbitration".to_string(),
-                    ));
-                }
+                None => return Err(silent()),
             }
         }
     }
@@ -216,7 +219,7 @@ impl Client {
 
     /// Waits until this client is the primary: at once, or when the primary that is there has gone. Returns false if `stop` has said so.
     pub fn wait_for_turn(&mut self, stop: impl Fn() -> bool) -> Done<bool> {
-        self.open_stream()?;
+        self.stream = None;
         let mut election = self.options.election.unwrap_or(ELECTION);
         let (mut code, mut highest) = self.arbitrate(election)?;
         loop {
@@ -239,10 +242,13 @@ impl Client {
         }
     }
 
-    fn open_stream(&mut self) -> Done<()> {
+    /// Opens the stream with its first message: servers of gRPC's C++ library, such as BMv2's, answer nothing before they have it.
+    fn open_stream(&mut self, first: stream_message_request::Update) -> Done<()> {
         let (send, messages) = mpsc::channel(1024);
-        let opened = self.runtime.block_on(self.rpc.stream_channel(ReceiverStream::new(messages)));
-        let answers = opened.map_err(ClientError::Refused)?.into_inner();
+        send.try_send(v1::StreamMessageRequest { update: Some(first) }).map_err(|_| silent())?;
+        let call = self.rpc.stream_channel(ReceiverStream::new(messages));
+        let opened = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, call).await });
+        let answers = opened.map_err(|_| silent())?.map_err(ClientError::Refused)?.into_inner();
         self.stream = Some(Stream { send, answers });
         Ok(())
     }
@@ -273,19 +279,24 @@ impl Client {
         }
     }
 
-    /// Reads what requests select. `sink` gets the entities as they come.
+    /// Reads what requests select. `sink` gets the entities as they come. What does not exist is not there: some servers say so by NOT_FOUND, such as
+    /// BMv2 of a digest that is not sent.
     pub fn read(&mut self, requests: Vec<entity::Entity>, mut sink: impl FnMut(entity::Entity)) -> Done<()> {
         let entities = requests.into_iter().map(|entity| v1::Entity { entity: Some(entity) }).collect();
         let request =
             v1::ReadRequest { device_id: self.options.device, role: self.options.role.clone(), entities };
         let Client { runtime, rpc, .. } = self;
-        runtime.block_on(async {
-            let mut answers = rpc.read(request).await.map_err(refusal)?.into_inner();
-            while let Some(answer) = answers.message().await.map_err(refusal)? {
+        let read: Result<(), tonic::Status> = runtime.block_on(async {
+            let mut answers = rpc.read(request).await?.into_inner();
+            while let Some(answer) = answers.message().await? {
                 answer.entities.into_iter().filter_map(|entity| entity.entity).for_each(&mut sink);
             }
             Ok(())
-        })
+        });
+        match read {
+            Err(status) if status.code() == Code::NotFound => Ok(()),
+            read => read.map_err(refusal),
+        }
     }
 
     /// Pushes a forwarding pipeline.

@@ -86,8 +86,10 @@ fn named(config: &Config, learns: bool) -> Named {
     wanted.defaults.push((format!("{CONTROL}.settings"), settings(config)));
     wanted.defaults.push((format!("{CONTROL}.errors"), errors(config)));
     wanted.defaults.push((format!("{SENT}.sources"), sources(config)));
-    for path in [format!("{CONTROL}.four_to_six.hairpin"), format!("{INSIDE}.to_ipv6.hairpin")] {
-        wanted.defaults.push((format!("{path}.prefix"), by_prefix(config.prefix, &path)));
+    // Shared addresses have no mappings, so no packet meets two of them.
+    let hairpins = [format!("{CONTROL}.four_to_six.hairpin"), format!("{INSIDE}.to_ipv6.hairpin")];
+    for path in hairpins.iter().filter(|_| config.stateful.is_none()) {
+        wanted.defaults.push((format!("{path}.prefix"), by_prefix(config.prefix, path)));
     }
     if let Some(stateful) = &config.stateful {
         match learns {

@@ -28,9 +28,9 @@ impl Network {
     }
 
     /// BMv2 in the place of our switch, if it and p4c are installed.
-    fn of_bmv2(app: &str, cpu_port: u32) -> Network {
+    fn of_bmv2(app: &str, hosts: usize, cpu_port: Option<u32>) -> Network {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../apps");
-        let lab = Lab::new(&format!("p4rt-{app}-bmv2"), 2, "");
+        let lab = Lab::new(&format!("p4rt-{app}-bmv2"), hosts, "");
         ip(&format!("-n {} link set lo up", lab.switch.name()));
         let file = |name: &str| lab.files.path().join(name).to_str().expect("UTF-8").to_string();
         let (json, info) = (file("program.json"), file("p4info.txtpb"));
@@ -49,8 +49,12 @@ impl Network {
             "--device-id",
             "1",
         ]);
-        command.args(["-i", "0@s0", "-i", "1@s1", "--", "--grpc-server-addr", SERVER]);
-        let switch = command.args(["--cpu-port", &cpu_port.to_string()]).spawn().expect("it starts");
+        for port in 0..hosts {
+            command.args(["-i", &format!("{port}@s{port}")]);
+        }
+        command.args(["--", "--grpc-server-addr", SERVER]);
+        command.args(cpu_port.map(|port| format!("--cpu-port={port}")));
+        let switch = command.spawn().expect("it starts");
         let net = Network { lab, switch };
         net.wait_for("BMv2 takes the program", |net| {
             let push = net.strait(&["pipeline", "--grpc", SERVER, "push", &json, "--p4info", &info]).output();
@@ -134,7 +138,10 @@ fn l2(target: &str) {
     if !possible(&format!("strait controller l2 on {target}")) {
         return;
     }
-    let net = Network::start(target, "l2", 3, &[]);
+    l2_through(&Network::start(target, "l2", 3, &[]));
+}
+
+fn l2_through(net: &Network) {
     let first = net.controller(&["l2", "--ports", "0,1,2"]);
     net.wait_for("the first controller floods", |net| {
         let groups = net.strait(&["group", "--grpc", SERVER, "list"]).output().expect("it runs");
@@ -177,7 +184,10 @@ fn nat44(target: &str) {
     if !possible(&format!("strait controller nat44 on {target}")) {
         return;
     }
-    let net = Network::start(target, "nat44", 2, &[]);
+    nat44_through(&Network::start(target, "nat44", 2, &[]));
+}
+
+fn nat44_through(net: &Network) {
     let host = |n: usize| net.lab.hosts[n].name().to_string();
     // Host 0 is inside, and host 1 outside. The switch is the router 10.9.1.254 and 203.0.113.254.
     for (n, address, gateway) in [(0, "10.9.1.1/24", "10.9.1.254"), (1, "203.0.113.2/24", "203.0.113.254")] {
@@ -317,14 +327,28 @@ fn nat64_on_tc() {
     nat64("tc");
 }
 
-/// The same controller drives the switch of others.
-#[test]
-fn nat64_on_simple_switch_grpc() {
-    let name = "strait controller nat64 on simple_switch_grpc";
+/// The same controllers drive the switch of others. `cpu_port` is where the program sends packets for its controller.
+fn on_bmv2(app: &str, hosts: usize, cpu_port: Option<u32>, through: fn(&Network)) {
+    let name = format!("strait controller of {app} on simple_switch_grpc");
     let is_there = |program: &&str| Command::new(program).arg("--help").output().is_ok();
     if let Some(missing) = ["simple_switch_grpc", "p4c-bm2-ss"].iter().find(|program| !is_there(program)) {
         println!("skipped: {name}: {missing} is not installed");
-    } else if possible(name) {
-        nat64_through(&Network::of_bmv2("nat64-controller", 510));
+    } else if possible(&name) {
+        through(&Network::of_bmv2(app, hosts, cpu_port));
     }
+}
+
+#[test]
+fn l2_on_simple_switch_grpc() {
+    on_bmv2("l2", 3, None, l2_through);
+}
+
+#[test]
+fn nat44_on_simple_switch_grpc() {
+    on_bmv2("nat44", 2, None, nat44_through);
+}
+
+#[test]
+fn nat64_on_simple_switch_grpc() {
+    on_bmv2("nat64-controller", 2, Some(510), nat64_through);
 }
