@@ -74,10 +74,13 @@ fn a_server_that_waits_for_the_first_message() {
             .add_service(P4RuntimeServer::new(LikeBmv2))
             .serve_with_incoming(TcpListenerStream::new(listener)),
     );
-    let mut client = Client::connect(&Options { address, device: 1, ..Options::default() }).expect("it listens");
+    let mut client =
+        Client::connect(&Options { address, device: 1, ..Options::default() }).expect("it listens");
     client.become_primary().expect("nobody else is");
     let mut found = 0;
-    client.read(vec![entity::Entity::DigestEntry(v1::DigestEntry::default())], |_| found += 1).expect("nothing");
+    client
+        .read(vec![entity::Entity::DigestEntry(v1::DigestEntry::default())], |_| found += 1)
+        .expect("nothing");
     assert_eq!(found, 0);
     client.write(Vec::new()).expect("it is written");
 }

@@ -1,5 +1,5 @@
-//! Clients of others, unmodified: p4runtime-shell, PTF, and the package `p4runtime` of PyPI. `scripts/prepare test` installs them into target/clients.
-//! They drive every kind of object of kinds.p4, and the apps, and frames prove it.
+//! Clients of others, unmodified: p4runtime-shell, PTF, and the package `p4runtime` of PyPI, which `scripts/prepare test` installs into target/clients; and the
+//! Go client of antoninbas, whose checkout `STRAIT_GO_CLIENT` names. They drive every kind of object of kinds.p4, and the apps, and frames prove it.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -142,6 +142,43 @@ fn ptf(target: &str) {
     let (log, profile) = (format!("{out}/ptf.log"), format!("{out}/ptf.xml"));
     args.extend(["--log-file", &log, "--xunit-dir", &profile, "--test-params", "address='127.0.0.1:9559'"]);
     net.run(&ptf, &args);
+}
+
+/// The Go client drives every kind of object, on each target.
+#[test]
+fn the_go_client_on_every_target() {
+    let name = "the Go client of antoninbas";
+    let Some(checkout) = std::env::var_os("STRAIT_GO_CLIENT") else {
+        println!("skipped: {name}: STRAIT_GO_CLIENT names no checkout of antoninbas/p4runtime-go-client");
+        return;
+    };
+    if !lab::possible(name) {
+        return;
+    }
+    let dir = io::workdir::WorkDir::named("st-p4rt-go-").expect("a directory");
+    let program = dir.path().join("client");
+    let mut build = Command::new("go");
+    build.current_dir(checkout).args(["build", "-o"]).arg(&program).arg(file("go/main.go"));
+    let built = build.output().expect("go runs");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    // The client's messages are older than these fields.
+    let mut info = crate::client::KINDS.clone();
+    for table in &mut info.tables {
+        table.initial_default_action = None;
+        table.has_initial_entries = false;
+    }
+    let described = dir.write("p4info.txt", proto::text(&info).as_bytes()).expect("a file");
+    let kinds = file("kinds.p4");
+    let path = |path: &Path| path.to_str().expect("UTF-8").to_string();
+    let (program, described, pushed) = (path(&program), path(&described), path(&kinds));
+    for target in ["interp", "native", "tc", "xdp"] {
+        // Where the program runs already, it is read; elsewhere it is pushed.
+        let push = target == "native" || target == "tc";
+        let net = Foreign::start("go", target, (!push).then_some(kinds.as_path()));
+        let mut args = vec!["127.0.0.1:9559", described.as_str(), if push { pushed.as_str() } else { "-" }];
+        args.extend(WIRES);
+        net.run(&program, &args);
+    }
 }
 
 #[test]
