@@ -134,10 +134,16 @@ pub fn no_meter_counters(given: &Option<v1::MeterCounterData>) -> Result<(), Sta
     }
 }
 
-/// A copy of a multicast group or clone session.
+/// A copy of a multicast group or clone session, as a server says it.
 pub fn replica(instance: u32, port: u32) -> v1::Replica {
     let port = bytes::shortest(&Bits::new(32, port.into()));
     v1::Replica { port_kind: Some(PortKind::Port(port)), instance, backup_replicas: Vec::new() }
+}
+
+/// The same, as a client writes it to any server: older ones do not know ports as bytes, and BMv2's refuses port 0 in that form.
+#[allow(deprecated)]
+pub fn written_replica(instance: u32, port: u32) -> v1::Replica {
+    v1::Replica { port_kind: Some(PortKind::EgressPort(port)), instance, backup_replicas: Vec::new() }
 }
 
 /// The entity of a multicast group or clone session.

@@ -7,12 +7,10 @@ use abi::manifest::{Action, DigestType, KeyField, Param, Table};
 use abi::{ActionCall, Digest, Manifest, MatchKind};
 use dataplane::device::{self, Entity, EntryKey, Key, Mirror, TableEntry, Update};
 use proto::p4::config::v1::{self as config, P4Info, match_field::MatchType};
-use proto::p4::v1::{
-    self, entity, packet_replication_engine_entry as pre, replica::PortKind, table_action, update,
-};
+use proto::p4::v1::{self, entity, packet_replication_engine_entry as pre, table_action, update};
 
 use super::kept::Kept;
-use super::objects::{self, replica, replication};
+use super::objects::{self, replication, written_replica};
 use super::pipeline::Pipeline;
 use super::{Status, bytes, data, entry};
 
@@ -161,20 +159,13 @@ fn entity_message(pipeline: &Pipeline, kept: &Kept, entity: &Entity) -> Result<e
             Ok(entity::Entity::MeterEntry(v1::MeterEntry { meter_id, index, config, counter_data: None }))
         }
         Entity::Multicast { group, copies } => {
-            // BMv2's server knows the older form of ports only.
-            #[allow(deprecated)]
-            let replica = |(instance, port): &(u32, u32)| v1::Replica {
-                port_kind: Some(PortKind::EgressPort(*port)),
-                instance: *instance,
-                backup_replicas: Vec::new(),
-            };
-            let replicas = copies.iter().map(replica).collect();
+            let replicas = copies.iter().map(|(instance, port)| written_replica(*instance, *port)).collect();
             let entry =
                 v1::MulticastGroupEntry { multicast_group_id: *group, replicas, metadata: Vec::new() };
             Ok(replication(pre::Type::MulticastGroupEntry(entry)))
         }
         Entity::Session { session, to: Mirror::Port(port) } => {
-            let replicas = vec![replica(0, *port)];
+            let replicas = vec![written_replica(0, *port)];
             let entry = v1::CloneSessionEntry { session_id: *session, replicas, ..Default::default() };
             Ok(replication(pre::Type::CloneSessionEntry(entry)))
         }

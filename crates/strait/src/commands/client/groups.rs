@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use control::p4runtime::notation::{self, Named as _, Share};
-use control::p4runtime::{replica, replication};
+use control::p4runtime::{replication, written_replica};
 use proto::p4::v1::action_profile_group::member::WatchKind;
 use proto::p4::v1::replica::PortKind;
 use proto::p4::v1::{
@@ -81,7 +81,7 @@ pub(super) fn set_replicated(
     copies: &[(u32, u32)],
     clone: bool,
 ) -> anyhow::Result<v1::Update> {
-    let replicas = copies.iter().map(|(instance, port)| replica(*instance, *port)).collect();
+    let replicas = copies.iter().map(|(instance, port)| written_replica(*instance, *port)).collect();
     let exists = !session.read(replicated(number, Vec::new(), clone))?.is_empty();
     Ok(make(put(exists), replicated(number, replicas, clone)))
 }
@@ -106,7 +106,7 @@ fn replicas(ports: &[String]) -> anyhow::Result<Vec<v1::Replica>> {
         let (port, instance) = text.split_once(':').unwrap_or((text, "0"));
         let parsed = port.parse::<u32>().ok().zip(instance.parse().ok());
         let (port, instance) = parsed.with_context(|| format!("`{text}` is not PORT[:INSTANCE]"))?;
-        Ok(replica(instance, port))
+        Ok(written_replica(instance, port))
     };
     ports.iter().map(one).collect()
 }

@@ -1,6 +1,6 @@
 //! `strait table`: tables, entries and default actions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 use std::process::ExitCode;
@@ -114,8 +114,13 @@ fn entries(session: &mut Session, table: Option<&str>, counters: bool) -> anyhow
     let counter_data = counters.then(v1::CounterData::default);
     let found =
         session.read(Entity::TableEntry(TableEntry { table_id, counter_data, ..TableEntry::default() }))?;
+    // Servers before version 1.4, such as BMv2's, do not say of entries that they are const.
+    let fixed = session.info.tables.iter().filter(|table| table.is_const_table);
+    let fixed: HashSet<u32> = fixed.filter_map(|table| Some(table.preamble.as_ref()?.id)).collect();
     let entry = |entity| match entity {
-        Entity::TableEntry(entry) => Some(entry),
+        Entity::TableEntry(entry) => {
+            Some(TableEntry { is_const: entry.is_const || fixed.contains(&entry.table_id), ..entry })
+        }
         _ => None,
     };
     Ok(found.into_iter().filter_map(entry).collect())
