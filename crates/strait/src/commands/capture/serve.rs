@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use anyhow::Context;
 use dataplane::Device;
@@ -13,6 +14,9 @@ use super::link::{Kind, Request, send};
 use super::{replay, session};
 use crate::commands::run::machine::Machine;
 use crate::out::chain;
+
+/// The time until connections are taken again after none could be taken.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// What other threads ask of the loop of a run, which alone has the machine.
 pub enum Ask {
@@ -88,7 +92,12 @@ pub fn start(run: Run) -> Option<Place> {
 
 fn accept(listener: &Listener, run: &Run) {
     let busy = Arc::new(AtomicBool::new(false));
-    while let Ok(stream) = listener.accept() {
+    loop {
+        // It fails while the process has no file descriptor left, for example, and works again later.
+        let Ok(stream) = listener.accept() else {
+            std::thread::sleep(RETRY);
+            continue;
+        };
         let (run, busy) = (run.clone(), busy.clone());
         // A thread that cannot start closes the connection, which the command reports.
         let _ = std::thread::Builder::new()
