@@ -182,6 +182,11 @@ impl Kept {
         self.multicast.get(&id)
     }
 
+    /// All multicast groups, with their numbers.
+    pub fn multicasts(&self) -> impl Iterator<Item = (&u32, &v1::MulticastGroupEntry)> {
+        self.multicast.iter()
+    }
+
     /// A clone session.
     pub fn session(&self, id: u32) -> Option<&Session> {
         self.sessions.get(&id)

@@ -1,5 +1,5 @@
-//! The ports that members of action profiles watch (P4Runtime specification, sections 9.2.2 and 9.2.3). A member whose port has no link is left out
-//! of the group that the device has; what controllers read is what they have written.
+//! What depends on the links of ports (P4Runtime specification, sections 9.2.2, 9.2.3, 9.5.1): a member of an action profile whose watch port has no link is left
+//! out of the group that the device has, and a backup replica takes the place of one whose port has none. Controllers read what they have written.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use proto::p4::v1::action_profile_group::{Member, member};
 use proto::p4::v1::{self, action_profile_action};
 
 use super::kept::{Kept, OneShot};
-use super::write::repeated;
+use super::write::{copies, decisive, repeated};
 use super::{Status, bytes};
 
 /// The ports of a device, and which of them have a link.
@@ -29,40 +29,41 @@ impl Links {
         self.0.values().any(|up| !up)
     }
 
-    /// Whether a member that watches `port` takes part in selections.
-    fn is_live(&self, port: Option<u32>) -> bool {
-        port.is_none_or(|port| self.0.get(&port).copied().unwrap_or(false))
-    }
-
-    /// The port, which must exist.
-    fn check(&self, port: Option<u32>) -> Result<Option<u32>, Status> {
-        match port {
-            Some(port) if !self.0.contains_key(&port) => Err(no_port(port.into())),
-            port => Ok(port),
-        }
+    /// Whether a port has a link. One that the device does not have has none.
+    pub(super) fn is_up(&self, port: u32) -> bool {
+        self.0.get(&port) == Some(&true)
     }
 
     /// The members of a group that take part in selections, each as often as it weighs.
     pub(super) fn of_group(&self, group: &v1::ActionProfileGroup) -> Result<Vec<u32>, Status> {
-        let one = |member: &Member| {
-            let port = self.check(watched_by_member(member)?)?;
-            Ok(self.is_live(port).then_some((member.member_id, member.weight)))
-        };
-        let live = group.members.iter().map(one).collect::<Result<Vec<_>, Status>>()?;
-        repeated(&live.into_iter().flatten().collect::<Vec<_>>())
+        let one = |member: &Member| Ok((member.member_id, member.weight, watched_by_member(member)?));
+        self.live(&group.members.iter().map(one).collect::<Result<Vec<_>, Status>>()?)
     }
 
     /// The same of a one-shot, whose members the device has under the numbers `ids`.
     pub(super) fn of_set(&self, set: &v1::ActionProfileActionSet, ids: &[u32]) -> Result<Vec<u32>, Status> {
         let one = |(action, id): (&v1::ActionProfileAction, &u32)| {
-            let port = self.check(watched_by_action(action)?)?;
-            Ok(self.is_live(port).then_some((*id, action.weight)))
+            Ok((*id, action.weight, watched_by_action(action)?))
         };
-        let live = set.action_profile_actions.iter().zip(ids).map(one).collect::<Result<Vec<_>, Status>>()?;
-        repeated(&live.into_iter().flatten().collect::<Vec<_>>())
+        let actions = set.action_profile_actions.iter().zip(ids);
+        self.live(&actions.map(one).collect::<Result<Vec<_>, Status>>()?)
     }
 
-    /// The updates that give groups the members that take part now, after the links of some ports have changed.
+    /// Which of some members take part. Each has its number, its weight, and the port that it watches, which must exist.
+    fn live(&self, members: &[(u32, i32, Option<u32>)]) -> Result<Vec<u32>, Status> {
+        if let Some(port) =
+            members.iter().filter_map(|(.., port)| *port).find(|port| !self.0.contains_key(port))
+        {
+            return Err(no_port(port.into()));
+        }
+        // A group that has room without some members has room with all of them.
+        let weighed = |(id, weight, _): &(u32, i32, _)| (*id, *weight);
+        repeated(&members.iter().map(weighed).collect::<Vec<_>>())?;
+        let up = |(.., port): &&(u32, i32, Option<u32>)| port.is_none_or(|port| self.is_up(port));
+        repeated(&members.iter().filter(up).map(weighed).collect::<Vec<_>>())
+    }
+
+    /// The updates that give groups the members and copies that take part now, after the links of some ports have changed.
     pub(super) fn regroup(&self, kept: &Kept, changed: &[u32]) -> Vec<Update> {
         let watches =
             |port: Result<Option<u32>, Status>| matches!(port, Ok(Some(port)) if changed.contains(&port));
@@ -78,10 +79,15 @@ impl Links {
             .filter_map(|OneShot { profile, set, group, members }| {
                 Some((*profile, *group, self.of_set(set, members).ok()?))
             });
-        groups
-            .chain(sets)
-            .map(|(profile, id, members)| Update::Modify(Entity::Group { profile, id, members }))
-            .collect()
+        let selected =
+            groups.chain(sets).map(|(profile, id, members)| Entity::Group { profile, id, members });
+        let copied = kept
+            .multicasts()
+            .filter(|(_, group)| group.replicas.iter().flat_map(decisive).any(|port| changed.contains(&port)))
+            .filter_map(|(group, entry)| {
+                Some(Entity::Multicast { group: *group, copies: copies(&entry.replicas, self).ok()? })
+            });
+        selected.chain(copied).map(Update::Modify).collect()
     }
 }
 

@@ -33,7 +33,7 @@ mod status;
 pub mod stream;
 mod write;
 
-pub use objects::{replication, written_replica};
+pub use objects::{backup_replica, replication, written_replica};
 pub use read::read;
 pub use reconcile::reconcile;
 pub use status::{Code, Status, detail};

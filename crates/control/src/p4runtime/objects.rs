@@ -146,6 +146,11 @@ pub fn written_replica(instance: u32, port: u32) -> v1::Replica {
     v1::Replica { port_kind: Some(PortKind::EgressPort(port)), instance, backup_replicas: Vec::new() }
 }
 
+/// A backup of a replica.
+pub fn backup_replica(instance: u32, port: u32) -> v1::BackupReplica {
+    v1::BackupReplica { port: bytes::shortest(&Bits::new(32, port.into())), instance }
+}
+
 /// The entity of a multicast group or clone session.
 pub fn replication(entry: pre::Type) -> entity::Entity {
     entity::Entity::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry { r#type: Some(entry) })

@@ -6,6 +6,7 @@ mod profiles;
 mod replication;
 
 pub(super) use self::profiles::repeated;
+pub(super) use self::replication::{copies, decisive};
 
 use std::collections::HashMap;
 

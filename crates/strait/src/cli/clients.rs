@@ -179,7 +179,7 @@ pub struct GroupArgs {
 pub enum GroupCommand {
     /// Print all multicast groups, clone sessions, members and groups.
     List,
-    /// Set a multicast group: `PORT[:INSTANCE]…`.
+    /// Set a multicast group: `PORT[:INSTANCE]…`. Backup replicas follow behind commas, `1:1,2:2`: the first one whose port has a link is used.
     Multicast {
         /// The number of the group.
         group: u32,

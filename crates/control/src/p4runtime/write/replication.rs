@@ -8,6 +8,7 @@ use dataplane::device::{Entity, Key, Mirror, Update};
 use proto::p4::v1::{self, replica::PortKind};
 
 use super::super::kept::{Change, Session};
+use super::super::links::Links;
 use super::super::{Code, Status, bytes};
 use super::{Batch, Kind, Made, put};
 
@@ -30,7 +31,7 @@ impl Batch<'_> {
             self.change(Change::Multicast(group, None));
             return Ok(vec![Update::Delete(Key::Multicast(group))]);
         }
-        let copies = copies(&given.replicas)?;
+        let copies = copies(&given.replicas, self.links)?;
         self.change(Change::Multicast(group, Some(given.clone())));
         Ok(vec![put(kind, Entity::Multicast { group, copies })])
     }
@@ -54,7 +55,10 @@ impl Batch<'_> {
         if given.packet_length_bytes != 0 {
             return Err(Status::unimplemented("clones are not truncated"));
         }
-        let copies = copies(&given.replicas)?;
+        if given.replicas.iter().any(|replica| !replica.backup_replicas.is_empty()) {
+            return Err(Status::unimplemented("backup replicas of clone sessions"));
+        }
+        let copies = copies(&given.replicas, self.links)?;
         let (mut made, to, group) = match copies.as_slice() {
             [(0, port)] => (Vec::new(), Mirror::Port(*port), None),
             _ => {
@@ -83,25 +87,47 @@ impl Batch<'_> {
     }
 }
 
-/// The copies of a group, each as `egress_rid` and port.
-fn copies(replicas: &[v1::Replica]) -> Result<Vec<(u32, u32)>, Status> {
+/// The copies of a group, each as `egress_rid` and port. A replica has backup replicas: the first one takes its place whose port has a link, if it has
+/// none itself. Where none has one, the replica stays, and its port loses the packet.
+pub fn copies(replicas: &[v1::Replica], links: &Links) -> Result<Vec<(u32, u32)>, Status> {
     let mut copies = Vec::with_capacity(replicas.len());
     let mut seen = HashSet::new();
     for replica in replicas {
-        if !replica.backup_replicas.is_empty() {
-            return Err(Status::unimplemented("backup replicas"));
+        let (primary, backups) = (copy(replica.instance, port(replica)?)?, backups(replica)?);
+        if backups.iter().any(|(_, port)| *port == primary.1) {
+            return Err(Status::invalid(format!("port {} is its own backup", primary.1)));
         }
-        if replica.instance > INSTANCE {
-            let text = format!("the instance {} is beyond {INSTANCE}, the largest", replica.instance);
-            return Err(Status::invalid(text));
+        for (instance, port) in backups.iter().chain([&primary]) {
+            if !seen.insert((*instance, *port)) {
+                return Err(Status::invalid(format!("port {port} has the instance {instance} twice")));
+            }
         }
-        let copy = (replica.instance, port(replica)?);
-        if !seen.insert(copy) {
-            return Err(Status::invalid(format!("port {} has the instance {} twice", copy.1, copy.0)));
-        }
-        copies.push(copy);
+        let is_up = |(_, port): &&(u32, u32)| links.is_up(*port);
+        copies.push(match backups.is_empty() {
+            true => primary,
+            false => [primary].iter().chain(&backups).find(is_up).copied().unwrap_or(primary),
+        });
     }
     Ok(copies)
+}
+
+/// The ports that decide who of a replica and its backups sends; none if it has no backups.
+pub fn decisive(replica: &v1::Replica) -> impl Iterator<Item = u32> {
+    let backups = backups(replica).unwrap_or_default();
+    let primary = port(replica).ok().filter(|_| !backups.is_empty());
+    backups.into_iter().map(|(_, port)| port).chain(primary)
+}
+
+fn backups(replica: &v1::Replica) -> Result<Vec<(u32, u32)>, Status> {
+    let one = |backup: &v1::BackupReplica| copy(backup.instance, device_port(bytes::number(&backup.port)?)?);
+    replica.backup_replicas.iter().map(one).collect()
+}
+
+fn copy(instance: u32, port: u32) -> Result<(u32, u32), Status> {
+    match instance > INSTANCE {
+        true => Err(Status::invalid(format!("the instance {instance} is beyond {INSTANCE}, the largest"))),
+        false => Ok((instance, port)),
+    }
 }
 
 #[allow(deprecated)]
@@ -112,6 +138,10 @@ fn port(replica: &v1::Replica) -> Result<u32, Status> {
         // Before version 1.4 `egress_port` was no `oneof`, so messages of older clients do not have it for port 0.
         None => 0,
     };
+    device_port(port)
+}
+
+fn device_port(port: u64) -> Result<u32, Status> {
     match u32::try_from(port) {
         Ok(port) if port < abi::DROP_PORT => Ok(port),
         _ => Err(Status::invalid(format!("port {port} is beyond {}, the last one", abi::DROP_PORT - 1))),

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use control::p4runtime::notation::{self, Named as _, Share};
-use control::p4runtime::{replication, written_replica};
+use control::p4runtime::{backup_replica, replication, written_replica};
 use proto::p4::v1::action_profile_group::member::WatchKind;
 use proto::p4::v1::replica::PortKind;
 use proto::p4::v1::{
@@ -100,13 +100,19 @@ fn set(
     session.write(put(exists), entity()?)
 }
 
-/// The replicas that words name, each as `PORT[:INSTANCE]`.
+/// The replicas that words name, each as `PORT[:INSTANCE]`; backup replicas follow behind commas.
 fn replicas(ports: &[String]) -> anyhow::Result<Vec<v1::Replica>> {
-    let one = |text: &String| {
+    let place = |text: &str| {
         let (port, instance) = text.split_once(':').unwrap_or((text, "0"));
-        let parsed = port.parse::<u32>().ok().zip(instance.parse().ok());
-        let (port, instance) = parsed.with_context(|| format!("`{text}` is not PORT[:INSTANCE]"))?;
-        Ok(written_replica(instance, port))
+        port.parse::<u32>().ok().zip(instance.parse::<u32>().ok())
+    };
+    let one = |text: &String| {
+        let places: Option<Vec<(u32, u32)>> = text.split(',').map(place).collect();
+        let places = places.with_context(|| format!("`{text}` is not PORT[:INSTANCE][,PORT[:INSTANCE]…]"))?;
+        let (port, instance) = places[0];
+        let backup_replicas =
+            places[1..].iter().map(|(port, instance)| backup_replica(*instance, *port)).collect();
+        Ok(v1::Replica { backup_replicas, ..written_replica(instance, port) })
     };
     ports.iter().map(one).collect()
 }
@@ -182,10 +188,16 @@ fn described(session: &Session, entity: &Entity) -> Option<(&'static str, String
 
 #[allow(deprecated)]
 fn ports(replicas: &[v1::Replica]) -> String {
+    let number = |bytes: &[u8]| bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
     let port = |r: &v1::Replica| match &r.port_kind {
-        Some(PortKind::Port(bytes)) => bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte)),
+        Some(PortKind::Port(bytes)) => number(bytes),
         Some(PortKind::EgressPort(port)) => u64::from(*port),
         None => 0,
     };
-    replicas.iter().map(|r| format!("{}:{}", port(r), r.instance)).collect::<Vec<_>>().join(" ")
+    let one = |r: &v1::Replica| {
+        let backups = r.backup_replicas.iter().map(|backup| (number(&backup.port), backup.instance));
+        let places = std::iter::once((port(r), r.instance)).chain(backups);
+        places.map(|(port, instance)| format!("{port}:{instance}")).collect::<Vec<_>>().join(",")
+    };
+    replicas.iter().map(one).collect::<Vec<_>>().join(" ")
 }
