@@ -118,8 +118,15 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // A switch in the kernel takes its program away when it is asked to end.
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let begun = std::time::Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if begun.elapsed() > PATIENCE {
+                let _ = self.child.kill();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
