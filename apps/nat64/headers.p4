@@ -356,7 +356,7 @@ struct session_t {
 }
 
 // What a transport header says. The parser does it, so that native targets know the keys of the lookups of many packets at once. ICMP has the
-// identifier of a query as the port of the host.
+// identifier of a query as the port of the host. The caller chooses `remote_port`: p4c takes no condition in a function that a parser calls.
 void transport_ends(inout session_t session, in bit<8> protocol, in bit<16> source, in bit<16> destination,
                     in bit<16> remote_port) {
     session.protocol = protocol;

@@ -19,7 +19,7 @@
 //   Nat64.six_to_four.{source,destination}.eam6   lpm IPv6: RFC 7757 maps and the RFC 6052 prefix
 //   Nat64.own.{ports,local4,local6}         switch mode: who we are
 //   Nat64.{route4,route6}                   switch mode: next hops
-//   Nat64.{four_to_six.hairpin,…}.prefix    no key: the RFC 6052 prefix once more
+//   Nat64.{four_to_six.hairpin,…}.prefix    no key: the RFC 6052 prefix once more (stateless)
 //   Nat64.errors                            no key: what ICMP errors need
 //   Nat64.sent.{sources,limits}             ICMP errors that are sent from here
 //   Inside.to_ipv6.{source,destination}.eam4, Inside.to_ipv4.{source,destination}.eam6
@@ -200,7 +200,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
             not_ip();
         }
 #ifdef STATEFUL
-        sessions.apply(hdr, meta, standard_metadata);
+        sessions.apply(hdr, meta, standard_metadata);   // for both ways in one place: BMv2 needs that of a table
 #endif
         if (from4) {
             if (meta.settings.switching == 1) {

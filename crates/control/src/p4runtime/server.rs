@@ -124,7 +124,7 @@ impl<T: Target + ?Sized> Server<T> {
     }
 
     /// Says which ports the device has, and which of them have a link. Members of action profiles that watch a port take part in selections while it
-    /// has one (section 9.2.2).
+    /// has one (section 9.2.2), and backup replicas take the place of ports without one (section 9.5.1).
     pub fn set_links(&mut self, ports: BTreeMap<u32, bool>) -> Result<(), Status> {
         let changed = self.links.replace(ports);
         if let (Some(config), Some(device)) = (&self.running, self.target.running()) {

@@ -14,7 +14,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Reads `[*WEIGHT][@PORT]`.
+    /// Reads `[*WEIGHT][@PORT]`; `None` if the text is anything else.
     pub fn parse(text: &str) -> Option<Share> {
         let (text, port) = match text.split_once('@') {
             Some((text, port)) => (text, Some(port.parse().ok()?)),
