@@ -8,6 +8,7 @@
 //! | program | P4, changed token by token ([`mutate`]) | the same; what is accepted becomes IR that `verify` takes, and runs |
 //! | stf | any text | the same; what can be read is played on a program |
 //! | p4runtime | any bytes | the same; what can be decoded is handled by a P4Runtime server, whose program goes on |
+//! | names | any text, which becomes every name of a program | what is emitted is the same code, but for identifiers and comments |
 //! | pref64 | any bytes | the same; what is read is a prefix that can carry IPv4 addresses |
 
 pub mod mutate;

@@ -23,7 +23,7 @@ struct Interp {
 
 impl Target for Interp {
     fn compiler(&self) -> Compiler {
-        Arc::new(|_| Err("the fuzzer compiles nothing".to_string()))
+        Arc::new(|_, _| Err("the fuzzer compiles nothing".to_string()))
     }
 
     fn load(&mut self, _object: Box<dyn Any + Send>) -> Result<(), String> {

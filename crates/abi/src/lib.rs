@@ -3,6 +3,7 @@
 //! A back end writes two things: code, and a [`Manifest`] that says what the code's tables, counters and ports look
 //! like from outside. A host (a loader, a controller, a test runner) reads the manifest and never the code.
 //!
+//! * [`cancel`]: the end of work that nobody wants any more.
 //! * [`bits`]: a value of `bit<W>`, any width.
 //! * [`id`]: the numbers of a program's objects, and how names become numbers.
 //! * [`entry`]: what a controller writes: match values, table entries, action calls.
@@ -10,19 +11,23 @@
 //! * [`layout`]: conversion of entries to the bytes in a compiled target's maps, and back.
 //! * [`native`]: the memory that a native program shares with its host.
 //! * [`show`]: values for people.
+//! * [`text`]: text of strangers, and the forms in which it may leave.
 //!
 //! Nothing here does I/O, and nothing knows a target.
 #![forbid(unsafe_code)]
 
 pub mod bits;
+pub mod cancel;
 pub mod entry;
 pub mod id;
 pub mod layout;
 pub mod manifest;
 pub mod native;
 pub mod show;
+pub mod text;
 
 pub use bits::Bits;
+pub use cancel::Cancel;
 pub use entry::{ActionCall, Digest, Entry, MatchKind, MatchValue, Message};
 pub use manifest::Manifest;
 

@@ -154,7 +154,7 @@ pub struct ActionProfile {
 }
 
 /// The type of a digest: a notification that packets send to the control plane.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DigestType {
     /// The name of the P4 type of the data.
     pub name: String,
@@ -170,7 +170,7 @@ impl DigestType {
 }
 
 /// A message that the program logs (v1model's `log_msg`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MessageType {
     /// The text, with `{}` for each value.
     pub format: String,

@@ -281,7 +281,7 @@ impl Run<'_, '_> {
                 text = Some(shown);
             } else if missed.len() < 16 {
                 missed.push(match table.mismatch(row, key) {
-                    Mismatch::Field(i) => format!("{shown}: {} differs", definition.keys[i].name),
+                    Mismatch::Field(i) => format!("{shown}: {} differs", definition.keys[i].name.shown()),
                     Mismatch::Outranked => format!("{shown}: another entry is better"),
                 });
             }
@@ -365,8 +365,9 @@ impl Run<'_, '_> {
                 let values: Vec<Bits> = data.iter().map(|e| eval(p, &self.s, e)).collect();
                 if self.watched {
                     let fields = fields.iter().zip(&values);
-                    let shown: Vec<_> = fields.map(|(field, value)| format!("{field} = {value}")).collect();
-                    let text = format!("digest {name}: {}", shown.join(", "));
+                    let shown: Vec<_> =
+                        fields.map(|(field, value)| format!("{} = {value}", field.shown())).collect();
+                    let text = format!("digest {}: {}", name.shown(), shown.join(", "));
                     self.observer.event(Event::Message { text, loc });
                 }
                 let kind = ir::manifest::digest(call);

@@ -10,20 +10,20 @@ use ir::Verified;
 pub fn of(program: &Verified) -> Manifest {
     Manifest {
         version: 1,
-        program: program.name.clone(),
+        program: String::from(&program.name),
         target: "interp".to_string(),
         entry: String::new(),
         tables: program.tables.iter().map(|t| table(program, t)).collect(),
         counters: program
             .counters
             .iter()
-            .map(|c| Counter { name: c.name.clone(), size: c.size, first: None })
+            .map(|c| Counter { name: String::from(&c.name), size: c.size, first: None })
             .collect(),
         registers: program
             .registers
             .iter()
             .map(|r| Register {
-                name: r.name.clone(),
+                name: String::from(&r.name),
                 size: r.size,
                 width: r.ty.width(),
                 initial: (!r.initial.is_zero()).then(|| r.initial.clone()),
@@ -43,7 +43,7 @@ pub fn of(program: &Verified) -> Manifest {
 /// The drop sites of the program in order, then the reasons for which the interpreter itself drops packets.
 fn reasons(program: &Verified) -> Vec<DropReason> {
     let own = program.drop_sites.iter().map(|s| DropReason {
-        name: s.name.clone(),
+        name: String::from(&s.name),
         help: "the program dropped the packet".to_string(),
         location: program.place(s.loc),
     });
@@ -64,12 +64,12 @@ fn reasons(program: &Verified) -> Vec<DropReason> {
 
 fn table(program: &Verified, t: &ir::Table) -> Table {
     Table {
-        name: t.name.clone(),
+        name: String::from(&t.name),
         keys: t
             .keys
             .iter()
             .map(|k| KeyField {
-                name: k.name.clone(),
+                name: String::from(&k.name),
                 width: k.expr.ty.width(),
                 kind: k.kind,
                 signed: k.expr.ty.is_signed(),
@@ -89,21 +89,24 @@ fn table(program: &Verified, t: &ir::Table) -> Table {
                 action: ActionCall { action: ActionId(e.action), args: e.args.clone() },
             })
             .collect(),
-        direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),
-        implementation: t.profile.map(|p| program.profiles[p.index()].name.clone()),
+        direct_counter: t.direct_counter.map(|c| String::from(&program.direct_counters[c.index()].name)),
+        implementation: t.profile.map(|p| String::from(&program.profiles[p.index()].name)),
         notifies_idle: t.notifies_idle,
         ages: t.ages,
-        direct_meter: t.direct_meter.map(|m| program.meters[m.index()].name.clone()),
+        direct_meter: t.direct_meter.map(|m| String::from(&program.meters[m.index()].name)),
         layout: None,
     }
 }
 
 fn action(program: &Verified, listed: &ir::TableAction) -> Action {
     let action = &program.actions[listed.action.index()];
-    let param =
-        |p: &ir::Param| Param { name: p.name.clone(), width: program.var(p.var).ty.width(), offset: 0 };
+    let param = |p: &ir::Param| Param {
+        name: String::from(&p.name),
+        width: program.var(p.var).ty.width(),
+        offset: 0,
+    };
     Action {
-        name: action.name.clone(),
+        name: String::from(&action.name),
         params: action.params.iter().map(param).collect(),
         default_only: listed.default_only,
         table_only: listed.table_only,

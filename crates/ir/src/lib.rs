@@ -148,6 +148,7 @@ pub mod verify;
 pub mod visit;
 pub mod visit_mut;
 
+pub use abi::text::Name;
 pub use expr::{BinOp, Expr, ExprKind, Place, Ty, UnOp};
 pub use pipeline::Pipeline;
 pub use program::{

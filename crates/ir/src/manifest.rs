@@ -1,6 +1,6 @@
 //! The parts of the manifest that describe externs. They are equal for all targets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use abi::manifest::{ActionProfile, DigestType, KeyField, MessageType, Meter, ValueSet};
 
@@ -12,7 +12,7 @@ use crate::visit;
 
 /// The meters, indexed and direct.
 pub fn meters(program: &Program) -> Vec<Meter> {
-    program.meters.iter().map(|m| Meter { name: m.name.clone(), size: m.size, map: None }).collect()
+    program.meters.iter().map(|m| Meter { name: String::from(&m.name), size: m.size, map: None }).collect()
 }
 
 /// The value sets of parsers.
@@ -20,13 +20,13 @@ pub fn value_sets(program: &Program) -> Vec<ValueSet> {
     let set = |(i, s): (usize, &crate::ValueSet)| {
         let compared = compared_with(program, i);
         let key = |(i, k): (usize, &crate::ValueSetKey)| KeyField {
-            name: k.name.clone(),
+            name: String::from(&k.name),
             width: k.width,
             kind: k.kind,
             signed: compared.and_then(|keys| keys.get(i)).is_some_and(|key| key.ty.is_signed()),
         };
         let keys = s.keys.iter().enumerate().map(key).collect();
-        ValueSet { name: s.name.clone(), size: s.size, keys, map: None }
+        ValueSet { name: String::from(&s.name), size: s.size, keys, map: None }
     };
     program.value_sets.iter().enumerate().map(set).collect()
 }
@@ -45,7 +45,7 @@ fn compared_with(program: &Program, set: usize) -> Option<&[Expr]> {
 /// The action profiles and selectors.
 pub fn profiles(program: &Program) -> Vec<ActionProfile> {
     let profile = |p: &crate::ActionProfile| ActionProfile {
-        name: p.name.clone(),
+        name: String::from(&p.name),
         size: p.size,
         selector: p.selector.is_some(),
     };
@@ -70,17 +70,17 @@ pub fn digests(program: &Program) -> Vec<DigestType> {
 /// The type of a digest; `None` for other calls.
 pub fn digest(call: &Call) -> Option<DigestType> {
     let Call::Digest { name, fields, data } = call else { return None };
-    let fields = fields.iter().cloned().zip(data.iter().map(|e| e.ty.width())).collect();
-    Some(DigestType { name: name.clone(), fields })
+    let fields = fields.iter().map(String::from).zip(data.iter().map(|e| e.ty.width())).collect();
+    Some(DigestType { name: String::from(name), fields })
 }
 
 /// The different messages that a program logs.
 pub fn messages(program: &Program) -> Vec<MessageType> {
-    let mut all = Vec::new();
+    let (mut seen, mut all) = (HashSet::new(), Vec::new());
     visit::all_stmts(program, &mut |stmt| {
         if let StmtKind::Call(call @ Call::LogMsg { .. }) = &stmt.kind
             && let Some(message) = message(program, call, stmt.loc)
-            && !all.contains(&message)
+            && seen.insert(message.clone())
         {
             all.push(message);
         }
@@ -92,5 +92,5 @@ pub fn messages(program: &Program) -> Vec<MessageType> {
 pub fn message(program: &Program, call: &Call, loc: Loc) -> Option<MessageType> {
     let Call::LogMsg { format, args } = call else { return None };
     let widths = args.iter().map(|arg| arg.ty.width()).collect();
-    Some(MessageType { format: format.clone(), widths, location: program.place(loc) })
+    Some(MessageType { format: String::from(format), widths, location: program.place(loc) })
 }

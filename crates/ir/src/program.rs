@@ -1,5 +1,6 @@
 //! The parts of a program: storage, parsers, controls, actions, tables and externs, each with its location in the P4 source.
 
+use abi::text::Name;
 use abi::{Bits, MatchKind};
 
 use crate::expr::{Expr, Ty};
@@ -83,9 +84,35 @@ pub const CORE_ERRORS: [&str; 7] = [
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Source {
     /// The name of the file as it was given, or as an include found it.
-    pub name: String,
+    pub name: Name,
     /// The contents of the file.
-    pub text: String,
+    text: String,
+    /// The offset at which each line begins.
+    lines: Vec<usize>,
+}
+
+impl Source {
+    /// A file with its name and contents.
+    pub fn new(name: impl Into<Name>, text: impl Into<String>) -> Source {
+        let text = text.into();
+        let starts = text.match_indices('\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(starts).collect();
+        Source { name: name.into(), text, lines }
+    }
+
+    /// A line, which counts from 1, without surrounding whitespace.
+    fn line(&self, line: u32) -> Option<Name> {
+        let index = (line as usize).checked_sub(1)?;
+        let start = *self.lines.get(index)?;
+        let rest = &self.text[start..];
+        let text = &rest[..rest.find('\n').unwrap_or(rest.len())];
+        // A line may be the whole of a large file, and each of its statements asks for it.
+        let end = text.char_indices().nth(Source::LONGEST).map_or(text.len(), |(end, _)| end);
+        Some(Name::from(text[..end].trim()))
+    }
+
+    /// The most characters of a line that are shown.
+    const LONGEST: usize = 400;
 }
 
 /// The architecture whose rules apply.
@@ -117,7 +144,7 @@ impl StandardMetadata {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// The base name of the P4 file, without directory and extension.
-    pub name: String,
+    pub name: Name,
     /// The architecture that the program is written for; it decides the roles of parsers and controls.
     pub arch: Arch,
     /// The source files. Index 0 is the program itself.
@@ -135,7 +162,7 @@ pub struct Program {
     /// The stages of the architecture.
     pub pipeline: Pipeline,
     /// The names of errors by number: first [`CORE_ERRORS`], then those of the program.
-    pub errors: Vec<String>,
+    pub errors: Vec<Name>,
     /// The parsers. A v1model program has one.
     pub parsers: Vec<Parser>,
     /// The controls, in the order in which a packet passes them.
@@ -168,7 +195,7 @@ pub struct Program {
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeaderType {
     /// The P4 name, such as `ipv4_t`.
-    pub name: String,
+    pub name: Name,
     /// The fields in wire order.
     pub fields: Vec<Field>,
 }
@@ -177,7 +204,7 @@ pub struct HeaderType {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
     /// The P4 name.
-    pub name: String,
+    pub name: Name,
     /// The type. At most one field of a header is a `varbit`.
     pub ty: Ty,
     /// The offset in bits from the start of the header. For a field after a varbit field, the varbit field counts as empty.
@@ -190,7 +217,7 @@ pub struct Field {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// The P4 path, such as `hdr.ipv4` or `hdr.vlan[1]`.
-    pub name: String,
+    pub name: Name,
     /// The type, which determines the layout.
     pub ty: HeaderTypeId,
 }
@@ -199,7 +226,7 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
     /// The P4 path.
-    pub name: String,
+    pub name: Name,
     /// The first element. The other elements follow it.
     pub first: HeaderId,
     /// The number of elements.
@@ -213,7 +240,7 @@ pub struct Stack {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Var {
     /// The P4 path, such as `meta.port`. It is unique in the program; local variables get suffixes.
-    pub name: String,
+    pub name: Name,
     /// The type, which is never varbit.
     pub ty: Ty,
     /// The kind of variable, which determines its lifetime.
@@ -272,7 +299,7 @@ pub enum Role {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parser {
     /// The P4 name.
-    pub name: String,
+    pub name: Name,
     /// The role of the parser.
     pub role: Role,
     /// The statements that run before the first state: initialisers of local variables.
@@ -287,7 +314,7 @@ pub struct Parser {
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     /// The P4 name.
-    pub name: String,
+    pub name: Name,
     /// The location of the state.
     pub loc: Loc,
     /// The statements of the state.
@@ -382,7 +409,7 @@ pub enum Target {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
     /// The P4 name.
-    pub name: String,
+    pub name: Name,
     /// The role of the control.
     pub role: Role,
     /// The location of the control.
@@ -395,7 +422,7 @@ pub struct Control {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
     /// The full control-plane name.
-    pub name: String,
+    pub name: Name,
     /// The location of the action.
     pub loc: Loc,
     /// The parameters that the control plane sets.
@@ -408,7 +435,7 @@ pub struct Action {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Param {
     /// The name in the P4 source, without a suffix.
-    pub name: String,
+    pub name: Name,
     /// The variable that receives the value.
     pub var: VarId,
 }
@@ -417,7 +444,7 @@ pub struct Param {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// The full control-plane name.
-    pub name: String,
+    pub name: Name,
     /// The location of the table.
     pub loc: Loc,
     /// The fields of the key.
@@ -473,7 +500,7 @@ pub const MAX_DIRECT_REGISTER: u32 = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirectRegister {
     /// The control-plane name.
-    pub name: String,
+    pub name: Name,
     /// The type of a cell, of at most [`MAX_DIRECT_REGISTER`] bits.
     pub ty: Ty,
 }
@@ -482,7 +509,7 @@ pub struct DirectRegister {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActionProfile {
     /// The full control-plane name.
-    pub name: String,
+    pub name: Name,
     /// The location of the profile.
     pub loc: Loc,
     /// The largest number of members.
@@ -495,7 +522,7 @@ pub struct ActionProfile {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableKey {
     /// The control-plane name.
-    pub name: String,
+    pub name: Name,
     /// The value that is looked up.
     pub expr: Expr,
     /// The match kind.
@@ -545,7 +572,7 @@ pub enum CounterKind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexedCounter {
     /// The full control-plane name.
-    pub name: String,
+    pub name: Name,
     /// The location of the counter.
     pub loc: Loc,
     /// The number of cells.
@@ -558,7 +585,7 @@ pub struct IndexedCounter {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirectCounter {
     /// The full control-plane name.
-    pub name: String,
+    pub name: Name,
     /// The location of the counter.
     pub loc: Loc,
     /// The quantities that it counts.
@@ -569,7 +596,7 @@ pub struct DirectCounter {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Register {
     /// The full control-plane name.
-    pub name: String,
+    pub name: Name,
     /// The location of the register.
     pub loc: Loc,
     /// The number of cells.
@@ -584,7 +611,7 @@ pub struct Register {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Meter {
     /// The full control-plane name.
-    pub name: String,
+    pub name: Name,
     /// The location of the meter.
     pub loc: Loc,
     /// The number of cells. `None` for a direct meter, which has a cell for each entry of its table.
@@ -597,7 +624,7 @@ pub struct Meter {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValueSet {
     /// The full control-plane name.
-    pub name: String,
+    pub name: Name,
     /// The location of the value set.
     pub loc: Loc,
     /// The largest number of members.
@@ -610,7 +637,7 @@ pub struct ValueSet {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValueSetKey {
     /// The field's name; empty if members are plain values.
-    pub name: String,
+    pub name: Name,
     /// The width in bits.
     pub width: u32,
     /// The match kind, from `@match`; exact by default.
@@ -622,7 +649,7 @@ pub struct ValueSetKey {
 pub struct DropSite {
     /// The full name of the action, or of the control if it calls `mark_to_drop` directly. ` line N` is appended if two sites would have
     /// the same name.
-    pub name: String,
+    pub name: Name,
     /// The location of the call.
     pub loc: Loc,
 }
@@ -651,13 +678,12 @@ impl Program {
     /// The location as `file:line` for messages; `None` for code that the compiler made.
     pub fn place(&self, loc: Loc) -> Option<String> {
         let source = self.sources.get(loc.file as usize)?;
-        (loc.line > 0).then(|| format!("{}:{}", source.name, loc.line))
+        (loc.line > 0).then(|| format!("{}:{}", source.name.shown(), loc.line))
     }
 
     /// The text of a source line without surrounding whitespace, for comments in generated code and for traces.
-    pub fn line(&self, loc: Loc) -> Option<&str> {
-        let source = self.sources.get(loc.file as usize)?;
-        source.text.lines().nth((loc.line as usize).checked_sub(1)?).map(str::trim)
+    pub fn line(&self, loc: Loc) -> Option<Name> {
+        self.sources.get(loc.file as usize)?.line(loc.line)
     }
 }
 

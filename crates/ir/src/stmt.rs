@@ -1,5 +1,7 @@
 //! Statements, which are the only part of a program that has effects.
 
+use abi::text::Name;
+
 use crate::expr::{Expr, Place, Ty};
 use crate::program::{
     ChecksumId, CounterId, DirectCounterId, DropSiteId, ErrorId, HeaderId, LabelId, Loc, MeterId, RegisterId,
@@ -208,9 +210,9 @@ pub enum Call {
     /// `digest(receiver, data)`: a notification of the control plane, which is sent at the end of ingress.
     Digest {
         /// The name of the data's type.
-        name: String,
+        name: Name,
         /// The names of the values.
-        fields: Vec<String>,
+        fields: Vec<Name>,
         /// The values that are sent, in the order of their names.
         data: Vec<Expr>,
     },
@@ -307,7 +309,7 @@ pub enum Call {
     /// `log_msg(format, args)`.
     LogMsg {
         /// The text, with `{}` for each argument.
-        format: String,
+        format: Name,
         /// The values for the placeholders, from left to right.
         args: Vec<Expr>,
     },

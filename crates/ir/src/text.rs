@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display, Write as _};
 
+use abi::text::{Name, Shown};
+
 use crate::expr::{Expr, ExprKind, Place, Ty, UnOp};
 use crate::pipeline::{Carry, Decision, Fate, Input, Passed, Source, Step, To, When};
 use crate::program::{KeySet, Program, State, Table, Target, Transition, VarKind};
@@ -14,13 +16,13 @@ pub fn program(p: &Program) -> String {
     out.parsers();
     p.actions.iter().for_each(|a| {
         let params: Vec<_> =
-            a.params.iter().map(|q| format!("{}: {}", p.var(q.var).name, p.var(q.var).ty)).collect();
-        out.braced(&format!("action {}({})", a.name, params.join(", ")), |o| o.block(&a.body));
+            a.params.iter().map(|q| format!("{}: {}", p.var(q.var).name.shown(), p.var(q.var).ty)).collect();
+        out.braced(&format!("action {}({})", a.name.shown(), params.join(", ")), |o| o.block(&a.body));
     });
     p.tables.iter().for_each(|t| out.table(t));
-    p.controls
-        .iter()
-        .for_each(|c| out.braced(&format!("control {} ({:?})", c.name, c.role), |o| o.block(&c.body)));
+    p.controls.iter().for_each(|c| {
+        out.braced(&format!("control {} ({:?})", c.name.shown(), c.role), |o| o.block(&c.body))
+    });
     out.pipeline();
     out.out
 }
@@ -32,7 +34,7 @@ pub fn expr(p: &Program, e: &Expr) -> String {
         ExprKind::Const(v) => format!("{v:?}"),
         ExprKind::Read(place) => self::place(p, place),
         ExprKind::IsValid(h) => format!("{}.isValid()", header(p, h)),
-        ExprKind::NextIndex(s) => format!("{}.nextIndex", p.stacks[s.index()].name),
+        ExprKind::NextIndex(s) => format!("{}.nextIndex", p.stacks[s.index()].name.shown()),
         ExprKind::Unary(op, a) => {
             let symbol = match op {
                 UnOp::Not => "!",
@@ -52,9 +54,9 @@ pub fn expr(p: &Program, e: &Expr) -> String {
 /// The text of a place.
 pub fn place(p: &Program, place: &Place) -> String {
     match place {
-        Place::Var(id) => p.var(*id).name.clone(),
+        Place::Var(id) => p.var(*id).name.shown().to_string(),
         Place::Field(h, field) => {
-            let name = field_name(p, h, *field).unwrap_or("?");
+            let name = field_name(p, h, *field).map_or(Shown("?"), Name::shown);
             format!("{}.{name}", header(p, h))
         }
     }
@@ -64,19 +66,19 @@ pub fn place(p: &Program, place: &Place) -> String {
 pub fn header(p: &Program, h: &HeaderRef) -> String {
     let stack = |s: &crate::program::StackId| p.stacks[s.index()].name.clone();
     match h {
-        HeaderRef::Header(id) => p.header(*id).name.clone(),
-        HeaderRef::Element(s, index) => format!("{}[{}]", stack(s), expr(p, index)),
-        HeaderRef::Next(s) => format!("{}.next", stack(s)),
-        HeaderRef::Last(s) => format!("{}.last", stack(s)),
+        HeaderRef::Header(id) => p.header(*id).name.shown().to_string(),
+        HeaderRef::Element(s, index) => format!("{}[{}]", stack(s).shown(), expr(p, index)),
+        HeaderRef::Next(s) => format!("{}.next", stack(s).shown()),
+        HeaderRef::Last(s) => format!("{}.last", stack(s).shown()),
     }
 }
 
-fn field_name<'a>(p: &'a Program, h: &HeaderRef, field: u32) -> Option<&'a str> {
+fn field_name<'a>(p: &'a Program, h: &HeaderRef, field: u32) -> Option<&'a Name> {
     let id = match h {
         HeaderRef::Header(id) => *id,
         HeaderRef::Element(s, _) | HeaderRef::Next(s) | HeaderRef::Last(s) => p.stacks.get(s.index())?.first,
     };
-    p.header_type(id).fields.get(field as usize).map(|f| f.name.as_str())
+    p.header_type(id).fields.get(field as usize).map(|f| &f.name)
 }
 
 impl Display for Ty {
@@ -112,27 +114,27 @@ impl<'a> Printer<'a> {
 
     fn storage(&mut self) {
         let p = self.p;
-        self.line(&format!("program {} ({:?})", p.name, p.arch));
+        self.line(&format!("program {} ({:?})", p.name.shown(), p.arch));
         for ty in &p.header_types {
-            self.braced(&format!("header {}", ty.name), |o| {
-                ty.fields.iter().for_each(|f| o.line(&format!("{} {}", f.ty, f.name)))
+            self.braced(&format!("header {}", ty.name.shown()), |o| {
+                ty.fields.iter().for_each(|f| o.line(&format!("{} {}", f.ty, f.name.shown())))
             });
         }
         for h in &p.headers {
-            self.line(&format!("{} {}", p.header_types[h.ty.index()].name, h.name));
+            self.line(&format!("{} {}", p.header_types[h.ty.index()].name.shown(), h.name.shown()));
         }
         for s in &p.stacks {
-            self.line(&format!("stack {}[{}]", s.name, s.size));
+            self.line(&format!("stack {}[{}]", s.name.shown(), s.size));
         }
         for v in p.vars.iter().filter(|v| !matches!(v.kind, VarKind::Param(_))) {
-            self.line(&format!("{} {}", v.ty, v.name));
+            self.line(&format!("{} {}", v.ty, v.name.shown()));
         }
         for c in &p.counters {
-            self.line(&format!("counter {}[{}] {:?}", c.name, c.size, c.kind));
+            self.line(&format!("counter {}[{}] {:?}", c.name.shown(), c.size, c.kind));
         }
         for r in &p.registers {
             let initial = if r.initial.is_zero() { String::new() } else { format!(" = {}", r.initial) };
-            self.line(&format!("register {}[{}] {}{initial}", r.name, r.size, r.ty));
+            self.line(&format!("register {}[{}] {}{initial}", r.name.shown(), r.size, r.ty));
         }
     }
 
@@ -154,7 +156,7 @@ impl<'a> Printer<'a> {
                 Source::Value(e) => expr(self.p, e),
                 architecture => format!("{architecture:?}").to_lowercase(),
             };
-            self.line(&format!("{} = {value}", self.p.var(input.var).name));
+            self.line(&format!("{} = {value}", self.p.var(input.var).name.shown()));
         }
     }
 
@@ -162,16 +164,16 @@ impl<'a> Printer<'a> {
         let p = self.p;
         match step {
             Step::Parse(role, errors) => {
-                let errors: Vec<_> = errors.iter().map(|v| p.var(*v).name.as_str()).collect();
+                let errors: Vec<_> = errors.iter().map(|v| p.var(*v).name.shown().to_string()).collect();
                 self.line(&format!("parse {role:?}, errors ({})", errors.join(", ")));
             }
             Step::Control(role) => self.line(&format!("control {role:?}")),
             Step::Deparse(role) => self.line(&format!("deparse {role:?}")),
             Step::Fragment(f) => {
-                let [size, id] = [f.size, f.identification].map(|v| &p.var(v).name);
+                let [size, id] = [f.size, f.identification].map(|v| p.var(v).name.shown());
                 self.line(&format!("fragment to {size}, identification {id}, port {}", expr(p, &f.port)));
             }
-            Step::Truncate(var, _) => self.line(&format!("truncate to {} - 1", p.var(*var).name)),
+            Step::Truncate(var, _) => self.line(&format!("truncate to {} - 1", p.var(*var).name.shown())),
             Step::Decide(decision) => self.decision(decision),
         }
     }
@@ -181,7 +183,7 @@ impl<'a> Printer<'a> {
         let when = match &decision.when {
             When::Always => "always".to_string(),
             When::Holds(e) => format!("if {}", expr(p, e)),
-            When::Requested(var, number) => format!("if {} == {number}", p.var(*var).name),
+            When::Requested(var, number) => format!("if {} == {number}", p.var(*var).name.shown()),
         };
         let (copy, path) = match &decision.then {
             Fate::Drop(reason) => return self.line(&format!("{when}: drop, {reason}")),
@@ -201,10 +203,18 @@ impl<'a> Printer<'a> {
                 for item in passed {
                     match item {
                         Passed::Var { from, to } => {
-                            o.line(&format!("pass {} to {}", p.var(*from).name, p.var(*to).name));
+                            o.line(&format!(
+                                "pass {} to {}",
+                                p.var(*from).name.shown(),
+                                p.var(*to).name.shown()
+                            ));
                         }
                         Passed::Header { from, to } => {
-                            o.line(&format!("pass {} to {}", p.header(*from).name, p.header(*to).name));
+                            o.line(&format!(
+                                "pass {} to {}",
+                                p.header(*from).name.shown(),
+                                p.header(*to).name.shown()
+                            ));
                         }
                     }
                 }
@@ -217,11 +227,17 @@ impl<'a> Printer<'a> {
     fn parsers(&mut self) {
         for parser in &self.p.parsers {
             self.braced(
-                &format!("parser {} from {}", parser.name, parser.states[parser.start.index()].name),
+                &format!(
+                    "parser {} from {}",
+                    parser.name.shown(),
+                    parser.states[parser.start.index()].name.shown()
+                ),
                 |o| {
                     o.block(&parser.prologue);
                     for state in &parser.states {
-                        o.braced(&format!("state {}", state.name), |o| o.state(state, &parser.states));
+                        o.braced(&format!("state {}", state.name.shown()), |o| {
+                            o.state(state, &parser.states)
+                        });
                     }
                 },
             );
@@ -231,7 +247,7 @@ impl<'a> Printer<'a> {
     fn state(&mut self, state: &'a State, states: &'a [State]) {
         self.block(&state.body);
         let target = |t: &Target| match t {
-            Target::State(id) => states[id.index()].name.clone(),
+            Target::State(id) => states[id.index()].name.shown().to_string(),
             Target::Accept => "accept".to_string(),
             Target::Reject => "reject".to_string(),
         };
@@ -243,7 +259,7 @@ impl<'a> Printer<'a> {
                     for case in &select.cases {
                         let sets: Vec<_> = case.sets.iter().map(key_set).collect();
                         let sets = match case.value_set {
-                            Some(set) => o.p.value_sets[set.index()].name.clone(),
+                            Some(set) => o.p.value_sets[set.index()].name.shown().to_string(),
                             None => format!("({})", sets.join(", ")),
                         };
                         o.line(&format!("{sets}: {}", target(&case.next)));
@@ -258,21 +274,26 @@ impl<'a> Printer<'a> {
 
     fn table(&mut self, t: &Table) {
         let p = self.p;
-        self.braced(&format!("table {} size {}", t.name, t.size), |o| {
+        self.braced(&format!("table {} size {}", t.name.shown(), t.size), |o| {
             for k in &t.keys {
-                o.line(&format!("key {} = {} : {:?}", k.name, expr(p, &k.expr), k.kind));
+                o.line(&format!("key {} = {} : {:?}", k.name.shown(), expr(p, &k.expr), k.kind));
             }
             for a in &t.actions {
-                o.line(&format!("action {}", p.actions[a.action.index()].name));
+                o.line(&format!("action {}", p.actions[a.action.index()].name.shown()));
             }
             let name = |index: u32| &p.actions[t.actions[index as usize].action.index()].name;
-            o.line(&format!("default {}{:?} const {}", name(t.default.0), t.default.1, t.const_default));
+            o.line(&format!(
+                "default {}{:?} const {}",
+                name(t.default.0).shown(),
+                t.default.1,
+                t.const_default
+            ));
             for e in &t.entries {
                 o.line(&format!(
                     "entry {:?} priority {} -> {}{:?}",
                     e.matches,
                     e.priority,
-                    name(e.action),
+                    name(e.action).shown(),
                     e.args
                 ));
             }
@@ -348,26 +369,33 @@ fn simple_stmt(p: &Program, kind: &StmtKind) -> String {
         StmtKind::Assign { dst, src } => format!("{} = {}", place(p, dst), expr(p, src)),
         StmtKind::CopyHeader { dst, src } => format!("{} = {}", header(p, dst), header(p, src)),
         StmtKind::CopyStack { dst, src } => {
-            format!("{} = {}", p.stacks[dst.index()].name, p.stacks[src.index()].name)
+            format!("{} = {}", p.stacks[dst.index()].name.shown(), p.stacks[src.index()].name.shown())
         }
         StmtKind::SetValid(h) => format!("{}.setValid()", header(p, h)),
         StmtKind::SetInvalid(h) => format!("{}.setInvalid()", header(p, h)),
-        StmtKind::PushFront(s, n) => format!("{}.push_front({n})", p.stacks[s.index()].name),
-        StmtKind::PopFront(s, n) => format!("{}.pop_front({n})", p.stacks[s.index()].name),
+        StmtKind::PushFront(s, n) => format!("{}.push_front({n})", p.stacks[s.index()].name.shown()),
+        StmtKind::PopFront(s, n) => format!("{}.pop_front({n})", p.stacks[s.index()].name.shown()),
         StmtKind::Break(l) => format!("break #{}", l.0),
         StmtKind::Continue(l) => format!("continue #{}", l.0),
         StmtKind::Apply { table, hit, action } => {
             let var = |v: &Option<crate::VarId>| v.map(|v| p.var(v).name.clone()).unwrap_or("_".into());
-            format!("({}, {}) = {}.apply()", var(hit), var(action), p.tables[table.index()].name)
+            format!(
+                "({}, {}) = {}.apply()",
+                var(hit).shown(),
+                var(action).shown(),
+                p.tables[table.index()].name.shown()
+            )
         }
-        StmtKind::Drop(site) => format!("drop {}", p.drop_sites[site.index()].name),
+        StmtKind::Drop(site) => format!("drop {}", p.drop_sites[site.index()].name.shown()),
         StmtKind::Extract { header: h, varbit } => {
             let bits = varbit.as_ref().map(|v| format!(", {}", expr(p, v))).unwrap_or_default();
             format!("extract({}{bits})", header(p, h))
         }
         StmtKind::Lookahead { dst } => format!("{} = lookahead", place(p, dst)),
         StmtKind::Advance(e) => format!("advance({})", expr(p, e)),
-        StmtKind::Verify { cond, error } => format!("verify({}, {})", expr(p, cond), p.errors[error.index()]),
+        StmtKind::Verify { cond, error } => {
+            format!("verify({}, {})", expr(p, cond), p.errors[error.index()].shown())
+        }
         StmtKind::Emit(h) => format!("emit({})", header(p, h)),
         StmtKind::Call(c) => call(p, c),
         StmtKind::If { .. }
@@ -382,33 +410,43 @@ fn call(p: &Program, call: &Call) -> String {
     let list = |data: &[Expr]| data.iter().map(|e| expr(p, e)).collect::<Vec<_>>().join(", ");
     match call {
         Call::Count { counter, index } => {
-            format!("{}.count({})", p.counters[counter.index()].name, expr(p, index))
+            format!("{}.count({})", p.counters[counter.index()].name.shown(), expr(p, index))
         }
-        Call::DirectCount(c) => format!("{}.count()", p.direct_counters[c.index()].name),
+        Call::DirectCount(c) => format!("{}.count()", p.direct_counters[c.index()].name.shown()),
         Call::RegisterRead { register, dst, index } => {
-            format!("{} = {}[{}]", place(p, dst), p.registers[register.index()].name, expr(p, index))
+            format!("{} = {}[{}]", place(p, dst), p.registers[register.index()].name.shown(), expr(p, index))
         }
         Call::RegisterWrite { register, index, value } => {
-            format!("{}[{}] = {}", p.registers[register.index()].name, expr(p, index), expr(p, value))
+            format!("{}[{}] = {}", p.registers[register.index()].name.shown(), expr(p, index), expr(p, value))
         }
         Call::DirectRegisterRead { table, dst } => {
-            format!("{} = {}.register", place(p, dst), p.tables[table.index()].name)
+            format!("{} = {}.register", place(p, dst), p.tables[table.index()].name.shown())
         }
         Call::DirectRegisterWrite { table, value } => {
-            format!("{}.register = {}", p.tables[table.index()].name, expr(p, value))
+            format!("{}.register = {}", p.tables[table.index()].name.shown(), expr(p, value))
         }
         Call::Meter { meter, index, dst } => {
-            format!("{} = {}.execute({})", place(p, dst), p.meters[meter.index()].name, expr(p, index))
+            format!(
+                "{} = {}.execute({})",
+                place(p, dst),
+                p.meters[meter.index()].name.shown(),
+                expr(p, index)
+            )
         }
         Call::DirectMeter { meter, dst } => {
-            format!("{} = {}.colour", place(p, dst), p.meters[meter.index()].name)
+            format!("{} = {}.colour", place(p, dst), p.meters[meter.index()].name.shown())
         }
-        Call::Digest { name, data, .. } => format!("digest {name}({})", list(data)),
+        Call::Digest { name, data, .. } => format!("digest {}({})", name.shown(), list(data)),
         Call::AddEntry { done, table, action, args, profile } => {
             let done = done.as_ref().map(|d| format!("{} = ", place(p, d))).unwrap_or_default();
             let table = &p.tables[table.index()];
-            let action = &p.actions[table.actions[*action as usize].action.index()].name;
-            format!("{done}{}.add {action}({}), expires by {}", table.name, list(args), expr(p, profile))
+            let action = p.actions[table.actions[*action as usize].action.index()].name.shown();
+            format!(
+                "{done}{}.add {action}({}), expires by {}",
+                table.name.shown(),
+                list(args),
+                expr(p, profile)
+            )
         }
         Call::RestartTimer(None) => "restart timer".to_string(),
         Call::RestartTimer(Some(profile)) => format!("restart timer, expires by {}", expr(p, profile)),

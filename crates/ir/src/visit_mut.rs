@@ -1,4 +1,6 @@
-//! Visitors that can change a program: its blocks, the parts of its statements, and the parts of its expressions.
+//! Visitors that can change a program: its blocks, the parts of its statements, the parts of its expressions, and its names.
+
+use abi::text::Name;
 
 use crate::expr::{Expr, ExprKind, Place};
 use crate::pipeline::MentionMut;
@@ -202,4 +204,45 @@ fn call_parts(call: &mut Call, f: &mut dyn FnMut(Part<'_>)) {
         Call::LogMsg { format: _, args } => args.iter_mut().for_each(|e| whole(e, f)),
         Call::Assert { cond, site: _, text: _ } => whole(cond, f),
     }
+}
+
+/// Calls `f` for every name and text that the program's author wrote: all that a back end could print.
+pub fn names(program: &mut Program, f: &mut dyn FnMut(&mut Name)) {
+    blocks(program, &mut |block| {
+        stmts(block, &mut |stmt| match &mut stmt.kind {
+            StmtKind::Call(Call::LogMsg { format, .. }) => f(format),
+            StmtKind::Call(Call::Digest { name, fields, .. }) => {
+                f(name);
+                fields.iter_mut().for_each(&mut *f);
+            }
+            _ => {}
+        })
+    });
+    f(&mut program.name);
+    program.errors.iter_mut().for_each(&mut *f);
+    for ty in &mut program.header_types {
+        f(&mut ty.name);
+        ty.fields.iter_mut().for_each(|field| f(&mut field.name));
+    }
+    for parser in &mut program.parsers {
+        f(&mut parser.name);
+        parser.states.iter_mut().for_each(|state| f(&mut state.name));
+    }
+    for action in &mut program.actions {
+        f(&mut action.name);
+        action.params.iter_mut().for_each(|param| f(&mut param.name));
+    }
+    for table in &mut program.tables {
+        f(&mut table.name);
+        table.keys.iter_mut().for_each(|key| f(&mut key.name));
+        table.direct_register.iter_mut().for_each(|register| f(&mut register.name));
+    }
+    for set in &mut program.value_sets {
+        f(&mut set.name);
+        set.keys.iter_mut().for_each(|key| f(&mut key.name));
+    }
+    macro_rules! each {
+        ($($list:ident)*) => { $(program.$list.iter_mut().for_each(|one| f(&mut one.name));)* };
+    }
+    each! { sources headers stacks vars controls profiles counters direct_counters registers meters drop_sites }
 }

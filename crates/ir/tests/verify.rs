@@ -26,7 +26,7 @@ fn sound() -> Program {
     let header = |name: &str, ty| Header { name: name.into(), ty: HeaderTypeId(ty) };
     let var = |name: &str, ty, kind| Var { name: name.into(), ty, kind, loc };
     let local = |name: &str, ty| var(name, ty, VarKind::Local);
-    let control = |role, body| Control { name: format!("{role:?}"), role, loc, body };
+    let control = |role, body| Control { name: format!("{role:?}").into(), role, loc, body };
     let state = State {
         name: "start".into(),
         loc,
@@ -301,7 +301,7 @@ fn violate(rule: Rule, p: &mut Program) {
             ingress(p, StmtKind::Call(Call::UpdateHash { dst: Place::Var(N), algorithm, data }));
         }
         Rule::DigestFields => {
-            let fields = vec!["a".to_string()];
+            let fields = vec!["a".into()];
             ingress(p, StmtKind::Call(Call::Digest { name: "d".into(), fields, data: vec![] }));
         }
         Rule::FreshChecksum => {

@@ -66,6 +66,9 @@ const PUNCTS: &[&str] = &[
     ";", ":", ",", ".", "=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "?", "@", "#",
 ];
 
+/// The most characters of a word or a number.
+const MAX_WORD: usize = 16_384;
+
 /// The lexer of one file.
 pub struct Lexer {
     text: Arc<str>,
@@ -99,8 +102,8 @@ impl Lexer {
             return Token { kind: TokenKind::Eof, span: self.span(start), first: true, spaced };
         };
         let kind = match c {
-            'a'..='z' | 'A'..='Z' | '_' | '$' => self.word(),
-            '0'..='9' => self.number(),
+            'a'..='z' | 'A'..='Z' | '_' | '$' => self.word(diags),
+            '0'..='9' => self.number(diags),
             '"' => self.string(diags),
             _ => self.punct(),
         };
@@ -154,12 +157,27 @@ impl Lexer {
         Arc::from(&self.text[self.at - len..self.at])
     }
 
-    fn word(&mut self) -> Option<TokenKind> {
-        Some(TokenKind::Word(self.take_while(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')))
+    fn word(&mut self, diags: &mut Diagnostics) -> Option<TokenKind> {
+        let text = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$');
+        Some(TokenKind::Word(self.bounded(text, "a word", diags)))
     }
 
-    fn number(&mut self) -> Option<TokenKind> {
-        Some(TokenKind::Number(self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')))
+    fn number(&mut self, diags: &mut Diagnostics) -> Option<TokenKind> {
+        let text = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
+        Some(TokenKind::Number(self.bounded(text, "a number", diags)))
+    }
+
+    /// The text of a token, or the beginning of one that is too long: nothing else of it is looked at.
+    fn bounded(&mut self, text: Arc<str>, what: &str, diags: &mut Diagnostics) -> Arc<str> {
+        const SHOWN: usize = 32;
+        if text.len() <= MAX_WORD {
+            return text;
+        }
+        let start = self.base.saturating_add((self.at - text.len()) as u32);
+        let message = format!("{what} of {} characters", text.len());
+        let d = Diagnostic::error("E0105", Span::new(start, start.saturating_add(SHOWN as u32)), message);
+        diags.push(d.label("it begins here").hint(format!("at most {MAX_WORD} are taken")));
+        Arc::from(&text[..SHOWN])
     }
 
     fn string(&mut self, diags: &mut Diagnostics) -> Option<TokenKind> {

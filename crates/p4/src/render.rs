@@ -17,7 +17,13 @@ pub fn text(map: &SourceMap, diagnostics: &[Diagnostic], colour: bool) -> String
     let mut out = String::new();
     for diagnostic in diagnostics {
         let explained = with_macro(map, diagnostic);
-        out.push_str(&renderer.render(&[group(map, &explained)]));
+        let rendered = renderer.render(&[group(map, &explained)]);
+        // Sources, names and file names may hold commands for terminals. Colours stay.
+        out.push_str(&if colour {
+            abi::text::printed(&rendered).into_owned()
+        } else {
+            abi::text::lines(&rendered)
+        });
         out.push_str("\n\n");
     }
     out.push_str(&summary(diagnostics));
@@ -37,7 +43,7 @@ pub fn json(map: &SourceMap, diagnostics: &[Diagnostic]) -> String {
         object["notes"] = json!(includes(map, d.primary.span));
         object
     });
-    Value::Array(all.collect()).to_string()
+    abi::text::json(&Value::Array(all.collect()).to_string())
 }
 
 fn summary(diagnostics: &[Diagnostic]) -> String {
@@ -119,7 +125,8 @@ fn snippet<'a>(
     let begin = boundary(&file.text, begin.max(first.saturating_sub(MAX_CONTEXT)));
     let end = boundary(&file.text, end.min(last.saturating_add(MAX_CONTEXT)));
     let (line, _) = file.position(file.start.saturating_add(begin as u32));
-    let mut snippet = Snippet::source(&file.text[begin..end]).line_start(line).path(&*file.name);
+    let mut snippet =
+        Snippet::source(&file.text[begin..end]).line_start(line).path(abi::text::shown(&file.name));
     for (kind, range, text) in marks {
         let mut annotation = kind.span(range.start - begin..range.end - begin);
         if !text.is_empty() {

@@ -42,7 +42,7 @@ impl<'p> Emitter<'p> {
         let (tables, mut problems) = layout::tables(program, &names, machine);
         let manifest = Manifest {
             version: 1,
-            program: program.name.clone(),
+            program: String::from(&program.name),
             target: target.to_string(),
             entry: entry.to_string(),
             tables,
@@ -108,7 +108,12 @@ impl<'p> Emitter<'p> {
                         self.names.member(i, number)
                     )),
                     false => {
-                        let what = format!("field `{}` of header `{}`, a {}", field.name, ty.name, field.ty);
+                        let what = format!(
+                            "field `{}` of header `{}`, a {}",
+                            field.name.shown(),
+                            ty.name.shown(),
+                            field.ty
+                        );
                         let hint = match field.ty.is_varbit() {
                             true => "varbit fields have at most 2048 bits on this target",
                             false => "fields have at most 128 bits on this target",
@@ -147,7 +152,8 @@ impl<'p> Emitter<'p> {
         }
         if stack::counted(self.program) {
             for (i, stack) in self.program.stacks.iter().enumerate().filter(|(i, s)| s.index.index() == *i) {
-                self.text.line(format!("u32 next_{i};      /* the next index of {} */", stack.name));
+                self.text
+                    .line(format!("u32 next_{i};      /* the next index of {} */", stack.name.comment()));
             }
         }
         let tables = &self.program.tables;
@@ -224,7 +230,7 @@ impl<'p> Emitter<'p> {
             match self.has(var.ty) {
                 true => self.text.line(format!("{} {};", wide::storage(var.ty), self.names.var(id))),
                 false => {
-                    let what = format!("`{}`, a {}", var.name, var.ty);
+                    let what = format!("`{}`, a {}", var.name.shown(), var.ty);
                     let hint = "values have at most 128 bits on this target";
                     self.problems.push(Unsupported::new(var.loc, what, hint));
                 }
@@ -358,7 +364,7 @@ fn value_sets(program: &Program, machine: Machine) -> Vec<ValueSet> {
 /// All drop reasons: the program's own, then the target's.
 fn drop_reasons(program: &Program, own: &[(&str, &str)]) -> Vec<DropReason> {
     let sites = program.drop_sites.iter().map(|s| DropReason {
-        name: s.name.clone(),
+        name: String::from(&s.name),
         help: "the program dropped the packet".to_string(),
         location: program.place(s.loc),
     });

@@ -1,8 +1,9 @@
 //! What an emitter must know about a program before it writes the first line.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
+use abi::manifest::{DigestType, MessageType};
 use ir::cells::Cell;
 use ir::checksum::Plan;
 use ir::effects::{self, Effect};
@@ -151,6 +152,15 @@ pub struct Facts {
     pub ends: bool,
     /// The number of the drop reason of packets that use up their budget.
     pub step_budget: usize,
+    /// The number of each digest that the program sends.
+    pub digests: Rc<HashMap<DigestType, u32>>,
+    /// The number of each message that the program logs.
+    pub messages: Rc<HashMap<MessageType, u32>>,
+}
+
+/// The numbers of things by their order.
+fn numbers<T: Eq + std::hash::Hash>(all: Vec<T>) -> Rc<HashMap<T, u32>> {
+    Rc::new(all.into_iter().zip(0..).collect())
 }
 
 impl Facts {
@@ -211,6 +221,8 @@ impl Facts {
             endless,
             ends: ends || endless,
             step_budget: 0,
+            digests: numbers(ir::manifest::digests(program)),
+            messages: numbers(ir::manifest::messages(program)),
         }
     }
 

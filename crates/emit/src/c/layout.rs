@@ -71,12 +71,12 @@ fn table(
     }
     let layout = layout(program, id, names.table(id), structure, machine);
     Table {
-        name: t.name.clone(),
+        name: String::from(&t.name),
         keys: t
             .keys
             .iter()
             .map(|k| KeyField {
-                name: k.name.clone(),
+                name: String::from(&k.name),
                 width: k.expr.ty.width(),
                 kind: k.kind,
                 signed: k.expr.ty.is_signed(),
@@ -88,11 +88,11 @@ fn table(
         const_default: t.const_default,
         const_entries: t.const_entries,
         initial_entries: t.entries.iter().map(|e| entry(t, e)).collect(),
-        direct_counter: t.direct_counter.map(|c| program.direct_counters[c.index()].name.clone()),
-        implementation: t.profile.map(|p| program.profiles[p.index()].name.clone()),
+        direct_counter: t.direct_counter.map(|c| String::from(&program.direct_counters[c.index()].name)),
+        implementation: t.profile.map(|p| String::from(&program.profiles[p.index()].name)),
         notifies_idle: t.notifies_idle,
         ages: t.ages,
-        direct_meter: t.direct_meter.map(|m| program.meters[m.index()].name.clone()),
+        direct_meter: t.direct_meter.map(|m| String::from(&program.meters[m.index()].name)),
         layout: Some(layout),
     }
 }
@@ -120,10 +120,10 @@ fn action(
             let hint = "split it into two parameters";
             problems.push(Unsupported::new(action.loc, "an action parameter of more than 128 bits", hint));
         }
-        params.push(Param { name: param.name.clone(), width, offset });
+        params.push(Param { name: String::from(&param.name), width, offset });
     }
     Action {
-        name: action.name.clone(),
+        name: String::from(&action.name),
         params,
         default_only: listed.default_only,
         table_only: listed.table_only,
@@ -379,7 +379,7 @@ pub fn counters(program: &Program) -> Vec<Counter> {
     let counter = |c: &ir::IndexedCounter| {
         let first = next;
         next += c.size;
-        Counter { name: c.name.clone(), size: c.size, first: Some(first) }
+        Counter { name: String::from(&c.name), size: c.size, first: Some(first) }
     };
     program.counters.iter().map(counter).collect()
 }
@@ -400,7 +400,7 @@ pub fn registers(
         }
         let map = Some(format!("r_{}", names.register(ir::RegisterId(i as u32))));
         let initial = (!r.initial.is_zero()).then(|| r.initial.clone());
-        Register { name: r.name.clone(), size: r.size, width: r.ty.width(), initial, map }
+        Register { name: String::from(&r.name), size: r.size, width: r.ty.width(), initial, map }
     };
     program.registers.iter().enumerate().map(&mut register).collect()
 }

@@ -1,6 +1,6 @@
 //! C names for P4 names: `hdr.ipv4` becomes `hdr_ipv4`. Different P4 names get different C names.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use ir::{HeaderId, Program, RegisterId, TableId, VarId};
 
@@ -33,9 +33,14 @@ const NUMBERED: [&str; 8] =
 const KEYWORDS: &str = "asm auto break case char continue do double enum extern float for goto inline int long register restrict short
     signed sizeof static struct typeof typedef union unsigned void volatile while _Bool";
 
-/// Converts a name to a C identifier: other characters become `_`, and a leading digit gets a `_` before it.
+/// The most characters of a C identifier before its prefixes and suffixes. Maps are pinned under such names, and a file's name has 255 bytes.
+const LONGEST: usize = 120;
+
+/// Converts a name to a C identifier: other characters become `_`, a leading digit gets a `_` before it, and the rest of a long name is left
+/// out.
 pub fn c_name(name: &str) -> String {
-    let text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let text: String =
+        name.chars().take(LONGEST).map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let text = text.trim_end_matches('_');
     if text.starts_with(|c: char| c.is_ascii_digit()) { format!("_{text}") } else { text.to_string() }
 }
@@ -44,6 +49,8 @@ pub fn c_name(name: &str) -> String {
 struct Taken<'w> {
     words: &'w HashSet<String>,
     given: HashSet<String>,
+    /// The number that the next thing of a name tries first.
+    next: HashMap<String, u32>,
 }
 
 /// The keywords of C and the given words.
@@ -53,7 +60,7 @@ fn with_keywords(words: impl Iterator<Item = String>) -> HashSet<String> {
 
 impl<'w> Taken<'w> {
     fn new(words: &'w HashSet<String>) -> Taken<'w> {
-        Taken { words, given: HashSet::new() }
+        Taken { words, given: HashSet::new(), next: HashMap::new() }
     }
 
     /// Converts a name to a C identifier that is not taken, by appending a number if necessary, and takes it.
@@ -62,7 +69,11 @@ impl<'w> Taken<'w> {
             name if name.is_empty() => "unnamed".to_string(),
             name => name,
         };
-        let numbered = (2..).map(|n| format!("{name}__{n}"));
+        let next = self.next.entry(name.clone()).or_insert(2);
+        let numbered = (*next..).map(|n| {
+            *next = n + 1;
+            format!("{name}__{n}")
+        });
         let is_free =
             |name: &String| !self.words.contains(name) && !self.given.contains(name) && !is_numbered(name);
         let free = std::iter::once(name.clone()).chain(numbered).find(is_free);
@@ -140,7 +151,7 @@ impl Names {
         let tables = program.tables.iter().map(|t| taken.unique(&t.name)).collect();
         // All other names get a prefix or are members of a structure of their own. They can only conflict with macros.
         let macros = with_keywords(texts.iter().flat_map(|text| macros(text)));
-        let apart = |names: &mut dyn Iterator<Item = &String>| {
+        let apart = |names: &mut dyn Iterator<Item = &ir::Name>| {
             let mut taken = Taken::new(&macros);
             names.map(|name| taken.unique(name)).collect::<Vec<_>>()
         };

@@ -28,7 +28,7 @@ impl Emitter<'_> {
             body.block(&parser.prologue);
             body.text.line(format!("goto state_{};", parser.start.0));
             for (i, state) in parser.states.iter().enumerate() {
-                body.text.margin(format!("state_{i}:; /* {} */", state.name));
+                body.text.margin(format!("state_{i}:; /* {} */", state.name.comment()));
                 if let Some(counter) = loops[i] {
                     let budget = body.facts.machine().parser_budget();
                     body.text.line(format!("if (++steps_{counter} > {budget}) {{"));
@@ -47,7 +47,7 @@ impl Emitter<'_> {
                     Transition::Select(select) => select_cases(body, select),
                 }
                 if !state.rejected.is_empty() {
-                    body.text.margin(format!("rejected_{i}:; /* {} */", state.name));
+                    body.text.margin(format!("rejected_{i}:; /* {} */", state.name.comment()));
                     body.rejected = "rejected".to_string();
                     body.block(&state.rejected);
                     body.text.line("goto rejected;");
@@ -66,19 +66,54 @@ impl Emitter<'_> {
 /// of the first.
 pub(super) fn loops(parser: &Parser) -> Vec<Option<usize>> {
     let next: Vec<Vec<usize>> = parser.states.iter().map(|s| successors(&s.next)).collect();
-    let reach = |from: usize| {
-        let mut seen = vec![false; next.len()];
-        let mut todo = next[from].clone();
-        while let Some(at) = todo.pop() {
-            if !std::mem::replace(&mut seen[at], true) {
-                todo.extend(&next[at]);
+    let mut loops = vec![None; next.len()];
+    for component in components(&next) {
+        let first = component.iter().min().copied();
+        let is_loop = component.len() > 1 || component.iter().any(|state| next[*state].contains(state));
+        component.iter().filter(|_| is_loop).for_each(|state| loops[*state] = first);
+    }
+    loops
+}
+
+/// The strongly connected components of a graph (Tarjan's algorithm). A parser may have more states than a thread has room for calls, so the
+/// stack of the depth-first search is a list.
+fn components(next: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    const UNSEEN: usize = usize::MAX;
+    let (mut order, mut low, mut open) =
+        (vec![UNSEEN; next.len()], vec![0; next.len()], vec![false; next.len()]);
+    let (mut found, mut stack, mut count) = (Vec::new(), Vec::new(), 0);
+    for root in 0..next.len() {
+        if order[root] != UNSEEN {
+            continue;
+        }
+        // The nodes from the root to the current one, each with the number of its edges that were followed.
+        let mut path = vec![(root, 0)];
+        while let Some((node, edge)) = path.pop() {
+            if edge == 0 {
+                (order[node], low[node], open[node]) = (count, count, true);
+                stack.push(node);
+                count += 1;
+            } else if let Some(to) = next[node].get(edge - 1).filter(|to| open[**to]) {
+                low[node] = low[node].min(low[*to]);
+            }
+            match next[node].get(edge) {
+                Some(to) => {
+                    path.push((node, edge + 1));
+                    if order[*to] == UNSEEN {
+                        path.push((*to, 0));
+                    }
+                }
+                None if low[node] == order[node] => {
+                    let from = stack.iter().rposition(|other| *other == node).unwrap_or(0);
+                    let component = stack.split_off(from);
+                    component.iter().for_each(|other| open[*other] = false);
+                    found.push(component);
+                }
+                None => {}
             }
         }
-        seen
-    };
-    let reached: Vec<Vec<bool>> = (0..next.len()).map(reach).collect();
-    let first = |state: usize| (0..next.len()).find(|other| reached[state][*other] && reached[*other][state]);
-    (0..next.len()).map(first).collect()
+    }
+    found
 }
 
 fn successors(next: &Transition) -> Vec<usize> {

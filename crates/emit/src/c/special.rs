@@ -91,7 +91,7 @@ impl Body<'_> {
         if c_type(ty).is_none() && self.facts.machine() == Machine::Bpf {
             return self.unsupported("a lookahead of more than 128 bits", "extract a header");
         }
-        let field = ir::Field { name: String::new(), ty, offset: 0, checksum_nonzero: false };
+        let field = ir::Field { name: ir::Name::default(), ty, offset: 0, checksum_nonzero: false };
         let pkt = self.facts.hook.packet();
         self.text.line(format!("p = packet_at({pkt}, s->cursor, {});", ty.width().div_ceil(8)));
         self.text.open("if (!p)");
@@ -119,7 +119,7 @@ impl Body<'_> {
         self.text.line(format!(
             "s->site = {}; /* {} */",
             site.0 + 1,
-            self.program.drop_sites[site.index()].name
+            self.program.drop_sites[site.index()].name.comment()
         ));
     }
 
@@ -298,21 +298,19 @@ impl Body<'_> {
     /// Emits a digest.
     fn digest(&mut self, call: &Call, data: &[ir::Expr]) {
         let digest = ir::manifest::digest(call);
-        let types = ir::manifest::digests(self.program);
-        let number = types.iter().position(|t| Some(t) == digest.as_ref()).unwrap_or(0);
-        self.tell(number as u32, "a digest", data);
+        let number = digest.and_then(|digest| self.facts.digests.get(&digest).copied()).unwrap_or(0);
+        self.tell(number, "a digest", data);
     }
 
     /// Emits a message for the host's log, if the host listens.
     fn message(&mut self, call: &Call, args: &[ir::Expr]) {
         let message = ir::manifest::message(self.program, call, self.loc);
-        let types = ir::manifest::messages(self.program);
-        let number = types.iter().position(|t| Some(t) == message.as_ref()).unwrap_or(0);
+        let number = message.and_then(|message| self.facts.messages.get(&message).copied()).unwrap_or(0);
         self.text.open(match self.facts.machine() {
             Machine::Bpf => "if (host_listens())",
             Machine::Native => "if (__builtin_expect(pkt->frame.shared->listens, 0))",
         });
-        self.tell(MESSAGE | number as u32, "a message", args);
+        self.tell(MESSAGE | number, "a message", args);
         self.text.close("");
     }
 

@@ -1,5 +1,6 @@
 //! The C of statements.
 
+use abi::text::Comment;
 use ir::{Block, Call, HeaderRef, LabelId, Loc, Place, Program, Stmt, StmtKind, VarId};
 
 use super::loops::Jump;
@@ -108,9 +109,8 @@ impl<'a> Body<'a> {
         }
         self.last_line = (loc.file, loc.line);
         if let (Some(place), Some(line)) = (self.program.place(loc), self.program.line(loc)) {
-            let line = line.replace("*/", "* /").replace("/*", "/ *");
-            let place = place.rsplit('/').next().unwrap_or(&place).to_string();
-            self.text.line(format!("/* {place}: {line} */"));
+            let place = Comment::of(place.rsplit('/').next().unwrap_or(&place));
+            self.text.line(format!("/* {place}: {} */", line.comment()));
         }
     }
 

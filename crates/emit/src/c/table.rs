@@ -171,14 +171,14 @@ pub fn choose_member(body: &mut Body<'_>, definition: &ir::Table, profile: ir::P
 }
 
 /// Emits the actions. The low 16 bits of `result` select the one that runs.
-pub fn run(body: &mut Body<'_>, definition: &ir::Table, table: &Table) {
+pub fn run(body: &mut Body<'_>, definition: &ir::Table) {
     let mut first = true;
     for (number, listed) in definition.actions.iter().enumerate() {
         let action = body.program.actions[listed.action.index()].clone();
         if action.body.is_empty() {
             continue;
         }
-        let head = format!("if ((result & 0xffff) == {number}) {{ /* {} */", table.actions[number].name);
+        let head = format!("if ((result & 0xffff) == {number}) {{ /* {} */", action.name.comment());
         if std::mem::take(&mut first) {
             body.text.line(head);
         } else {

@@ -35,7 +35,7 @@ pub(super) fn tables(program: &Program) -> Graph {
     for control in &program.controls {
         walk(program, &control.body, &Places::new(), &mut all);
     }
-    let name = |t: &Applied| program.tables[t.table.index()].name.clone();
+    let name = |t: &Applied| program.tables[t.table.index()].name.shown().to_string();
     for table in &all {
         graph.node(name(table), name(table), Shape::Box);
     }

@@ -24,7 +24,7 @@ struct Flow<'p> {
 
 /// The graph of a control.
 pub(super) fn control<'p>(program: &'p Program, control: &Control, statements: Statements<'p>) -> Graph {
-    let graph = Graph::new(format!("control {}", control.name));
+    let graph = Graph::new(format!("control {}", control.name.shown()));
     let mut flow = Flow { program, graph, statements, left: Vec::new() };
     if !shown(&control.body) {
         return flow.graph;
@@ -89,11 +89,11 @@ impl Flow<'_> {
         let program = self.program;
         match &stmt.kind {
             StmtKind::Apply { table, .. } => {
-                let name = program.tables[table.index()].name.clone();
+                let name = program.tables[table.index()].name.shown().to_string();
                 vec![(self.pass(name, Shape::Box, &open), String::new())]
             }
             StmtKind::Drop(site) => {
-                let label = format!("drop: {}", program.drop_sites[site.index()].name);
+                let label = format!("drop: {}", program.drop_sites[site.index()].name.shown());
                 vec![(self.pass(label, Shape::Round, &open), String::new())]
             }
             StmtKind::Emit(header) => {

@@ -77,9 +77,9 @@ impl Graph {
     }
 }
 
-/// A string literal of Graphviz.
+/// A string literal of Graphviz. Control characters are escaped, because the text may be shown on a terminal.
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+    format!("\"{}\"", abi::text::lines(text).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }
 
 /// The text of all graphs of a program.
@@ -98,19 +98,22 @@ fn graphs(program: &Program, statements: Statements<'_>) -> Vec<Graph> {
 
 /// The graph of a parser: its states, and the values that select the next state.
 fn parser(program: &Program, parser: &Parser) -> Graph {
-    let mut graph = Graph::new(format!("parser {}", parser.name));
+    let mut graph = Graph::new(format!("parser {}", parser.name.shown()));
     let name = |target: &Target| match target {
-        Target::State(id) => parser.states.get(id.index()).map_or("?", |s| s.name.as_str()).to_string(),
+        Target::State(id) => {
+            parser.states.get(id.index()).map_or("?".to_string(), |s| s.name.shown().to_string())
+        }
         Target::Accept => "accept".to_string(),
         Target::Reject => "reject".to_string(),
     };
     for state in &parser.states {
-        let mut label = state.name.clone();
+        let name = state.name.shown().to_string();
+        let mut label = name.clone();
         if let Transition::Select(select) = &state.next {
             let keys: Vec<String> = select.keys.iter().map(|k| ir::text::expr(program, k)).collect();
             let _ = write!(label, "\nselect {}", ir::text::readable(&keys.join(", ")));
         }
-        graph.node(&state.name, label, Shape::Round);
+        graph.node(&name, label, Shape::Round);
     }
     for state in &parser.states {
         let targets: Vec<(Target, String)> = match &state.next {
@@ -132,10 +135,10 @@ fn parser(program: &Program, parser: &Parser) -> Graph {
             if !matches!(target, Target::State(_)) {
                 // Each state has ends of its own: lines from all states to one would cross the whole picture.
                 let end = to.clone();
-                to = format!("{} {end}", state.name);
+                to = format!("{} {end}", state.name.shown());
                 graph.node(&to, end, Shape::End);
             }
-            graph.edge(&state.name, &to, label);
+            graph.edge(&state.name.shown().to_string(), &to, label);
         }
     }
     graph

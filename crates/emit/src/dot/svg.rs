@@ -162,5 +162,5 @@ fn few(labels: &[&str]) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    abi::text::lines(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

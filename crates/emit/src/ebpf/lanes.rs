@@ -16,6 +16,11 @@ impl Ebpf<'_> {
         self.options.lanes && self.c.facts.hook == Hook::Xdp
     }
 
+    /// Whether the program can tell packets that come out of a program of Strait from others. Only an skb knows where it arrived.
+    pub(super) fn tells_again(&self) -> bool {
+        self.options.lanes && self.c.facts.hook == Hook::Tc && self.c.program.arch != ir::Arch::Pna
+    }
+
     /// Emits the functions of lanes.
     pub(super) fn lanes(&mut self) {
         let texts = match self.c.facts.hook {

@@ -219,7 +219,8 @@ impl Ebpf<'_> {
         });
         self.c.text.line(format!(
             "/* {}.p4 as an eBPF program for {}. Made by Strait; edit the P4 instead. */",
-            self.c.program.name, self.c.manifest.target
+            self.c.program.name.comment(),
+            self.c.manifest.target
         ));
         self.c.text.raw(c::PRELUDE);
         self.c.text.raw(PRELUDE);

@@ -63,16 +63,19 @@ INLINE u64 micros(void)
  * a port with DIRECT: they get it back if the kernel routes them nevertheless.
  *
  * BARE says that the interface has no Ethernet header. The kernel then leaves VLAN tags in the packet, and its functions for tags would
- * take the first bytes of the packet for such a header. DEFER says that a packet that is to leave as fragments goes on unchanged. PORT says that an element of an array is a port. */
+ * take the first bytes of the packet for such a header. DEFER says that a packet that is to leave as fragments goes on unchanged. PORT says that an element of an array is a port.
+ * SOURCE says that what the interface receives comes out of a program of Strait. A packet that arrived there, and now leaves by the interface of a port
+ * whose `again` is not 0, has that ingress port instead. `again` has the port in its lower half, and the mark of what the program has sent in its upper half. */
 struct ingress {
     u32 port;
     u32 lane;
     u32 flags;
     u8 mac[6];    /* the interface's MAC address, for lanes at the XDP hook */
     u16 number;   /* the number of the lane, from 0 */
+    u32 again;
 };
 
-enum { DIRECT = 1, BARE = 2, PORT = 4, DEFER = 8 };
+enum { DIRECT = 1, BARE = 2, PORT = 4, DEFER = 8, SOURCE = 16 };
 
 struct egress {
     u32 ifindex;

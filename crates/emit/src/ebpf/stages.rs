@@ -20,8 +20,12 @@ impl Ebpf<'_> {
         }
         self.c.text.line("zero_state(s);");
         if let Some(first) = program.pipeline.stages.first() {
-            let known =
-                Known { port: "from->port", direction: "is_host_port(from->port)", ..self.at_stage() };
+            let known = match self.tells_again() {
+                true => Known { port: "arrived_at(skb, from)", ..self.at_stage() },
+                false => {
+                    Known { port: "from->port", direction: "is_host_port(from->port)", ..self.at_stage() }
+                }
+            };
             self.c.write_inputs("s", &first.inputs, &known, Which::All);
         }
         if self.c.facts.rounds {

@@ -133,7 +133,7 @@ impl Ebpf<'_> {
                 lookup(body, definition, &layout);
             }
             miss(body, definition, &table, &layout);
-            run(body, definition, &table);
+            run(body, definition);
         });
     }
 }

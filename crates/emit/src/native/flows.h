@@ -47,6 +47,15 @@ struct flow_cache {
 #define PAUSE()
 #endif
 
+/* Tests of two workers let time pass between a lookup that misses and the entry that is added, so that both miss. */
+#ifdef STRAIT_RACES
+#define RACE()                                          \
+    for (volatile u32 turn = 0; turn < 20000; turn++) { \
+    }
+#else
+#define RACE()
+#endif
+
 /* Takes a lock, which others hold for some nanoseconds only. */
 INLINE void take_lock(u32 *lock)
 {
@@ -176,6 +185,7 @@ static UNUSED void fill_flow_cache(const struct flows *f, struct flow_cache *cac
 INLINE struct flow_row *new_flow(const struct table *table, struct flow_cache *cache, const u64 *key, u32 words, u32 at)
 {
     const struct flows *f = (const struct flows *)ACQUIRE(table->index);
+    RACE();
     if (__atomic_load_n(&f->free[FREE_USED], __ATOMIC_RELAXED) >= f->size)
         return 0;
     if (!cache->count)

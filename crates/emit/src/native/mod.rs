@@ -119,9 +119,10 @@ struct Native<'p> {
 
 impl Native<'_> {
     fn program(&mut self) {
-        self.c
-            .text
-            .line(format!("/* {}.p4 in C. Made by Strait; edit the P4 instead. */", self.c.program.name));
+        self.c.text.line(format!(
+            "/* {}.p4 in C. Made by Strait; edit the P4 instead. */",
+            self.c.program.name.comment()
+        ));
         let structures: Vec<_> =
             self.c.manifest.tables.iter().map(|t| t.layout.as_ref().map(|l| l.structure)).collect();
         self.early = early::tables(self.c.program, &self.c.units, &structures, &self.c.facts.applications);

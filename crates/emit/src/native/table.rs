@@ -34,7 +34,7 @@ impl Native<'_> {
                 _ => lookup(body, definition, &layout, index, ranges.then_some(name.as_str()), early),
             }
             miss(body, definition, &table, &layout);
-            run(body, definition, &table);
+            run(body, definition);
         });
     }
 

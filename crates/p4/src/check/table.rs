@@ -11,6 +11,7 @@ use crate::ast::{
     TableProperty,
 };
 use crate::diag::{Diagnostic, did_you_mean};
+use crate::map::Map;
 
 /// An action in a table's list: its name as cases and entries write it, its declaration, and its syntax.
 type ListedAction<'a> = (String, DeclId, &'a ActionRef);
@@ -352,18 +353,18 @@ impl<'a> Checker<'a, '_> {
         let types: Vec<Type> = keys.iter().map(|k| k.0.clone()).collect();
         let ordered =
             keys.iter().any(|k| matches!(k.1.match_kind.text.as_str(), "ternary" | "range" | "optional"));
-        let mut seen: Vec<(String, crate::source::Span)> = Vec::new();
+        let mut seen: Map<String, crate::source::Span> = Map::default();
         let exact = keys.iter().all(|k| k.1.match_kind.text == "exact");
         for entry in list {
             self.keyset(&entry.keyset, &types);
             self.entry_keys(&entry.keyset, keys);
             if let Some(key) = self.exact_key(&entry.keyset).filter(|_| exact) {
-                match seen.iter().find(|(k, _)| *k == key) {
-                    Some((_, first)) => {
+                match seen.get(&key) {
+                    Some(first) => {
                         let d = Diagnostic::error("E0417", entry.keyset.span, "this key stands here twice");
                         self.report(d.also(*first, "here first"));
                     }
-                    None => seen.push((key, entry.keyset.span)),
+                    None => drop(seen.insert(key, entry.keyset.span)),
                 }
             }
             self.action_use(d, &entry.action, actions, "defaultonly");

@@ -5,7 +5,7 @@
 mod flow;
 mod unused;
 
-use crate::map::Set;
+use crate::map::{Map, Set};
 
 use crate::ast::{self, Annotation, AnnotationBody, Decl, DeclKind, ExprKind, ParserDecl};
 use crate::check::Typed;
@@ -102,12 +102,12 @@ impl<'a> Lint<'_, 'a> {
     }
 
     fn unreachable_states(&mut self, p: &'a ParserDecl) {
+        let named: Map<&str, &ast::StateDecl> = p.states.iter().map(|s| (s.name.text.as_str(), s)).collect();
         let mut reached: Set<&str> = Set::from_iter(["start"]);
         let mut open = vec!["start"];
         while let Some(name) = open.pop() {
-            for s in p.states.iter().filter(|s| s.name.text == name) {
-                open.extend(s.targets().into_iter().filter(|t| reached.insert(*t)));
-            }
+            let targets = named.get(name).into_iter().flat_map(|s| s.targets());
+            open.extend(targets.filter(|t| reached.insert(*t)));
         }
         for s in p.states.iter().filter(|s| !reached.contains(s.name.text.as_str())) {
             let text = format!("no way from `start` leads to state `{}`", s.name.text);

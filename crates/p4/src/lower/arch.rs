@@ -130,14 +130,14 @@ impl<'a> Lower<'_, 'a> {
         result?;
         let loc = self.at(decl.name.span);
         let body = vec![Stmt::new(StmtKind::Block { label, body }, loc)];
-        self.out.controls.push(ir::Control { name: decl.name.text.clone(), role, loc, body });
+        self.out.controls.push(ir::Control { name: decl.name.text.clone().into(), role, loc, body });
         Ok(())
     }
 }
 
 /// An empty program with the names of its files and errors.
 pub(super) fn empty_program(typed: &Typed<'_>, map: &SourceMap) -> Program {
-    let sources = map.files().iter().map(|f| ir::Source { name: f.name.clone(), text: f.text.to_string() });
+    let sources = map.files().iter().map(|f| ir::Source::new(f.name.clone(), f.text.to_string()));
     let name = map.files().first().map_or("", |f| f.name.as_str());
     let name = name.rsplit('/').next().unwrap_or(name);
     // core.p4's errors have the same numbers in every program, even if the program declares errors of its own before
@@ -145,9 +145,9 @@ pub(super) fn empty_program(typed: &Typed<'_>, map: &SourceMap) -> Program {
     let declared = typed.errors.iter().filter_map(|e| typed.decl(*e)).map(|d| &*d.name);
     let own = declared.filter(|name| !ir::CORE_ERRORS.contains(name));
     Program {
-        name: name.strip_suffix(".p4").unwrap_or(name).to_string(),
+        name: abi::text::shown(name.strip_suffix(".p4").unwrap_or(name)).into(),
         sources: sources.collect(),
-        errors: ir::CORE_ERRORS.into_iter().chain(own).map(str::to_string).collect(),
+        errors: ir::CORE_ERRORS.into_iter().chain(own).map(ir::Name::from).collect(),
         ..Program::default()
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::lvalue::CopyOut;
 use super::object::Object;
 use super::value::constant;
-use super::{Lower, Res, Scope};
+use super::{Lower, MAX_INSTANCES, Res, Scope};
 use crate::ast::{self, DeclKind};
 use crate::check::{Arg, Args, Callee, DeclId, Kind, Type};
 use crate::source::Span;
@@ -45,6 +45,10 @@ impl<'a> Lower<'_, 'a> {
         path: String,
         span: Span,
     ) -> Res<Rc<Block<'a>>> {
+        if self.exhausted || self.instances >= MAX_INSTANCES {
+            let what = format!("the program has more than {MAX_INSTANCES} instances of parsers and controls");
+            return self.too_large(span, &what);
+        }
         let ty = ty.subst(&self.scope.types);
         let Some(decl) = ty.named().and_then(|n| self.typed.syntax(n.decl)) else {
             return self.bug(span, "an instance of nothing");

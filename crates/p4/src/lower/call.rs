@@ -7,7 +7,7 @@ use ir::{Expr, Place, StmtKind as Ir, Ty};
 use super::lvalue::{CopyOut, Lvalue};
 use super::storage::Store;
 use super::value::{Val, read};
-use super::{Exit, Lower, MAX_CALL_DEPTH, Res, Return};
+use super::{Exit, Lower, MAX_CALL_DEPTH, MAX_CALLS, Res, Return};
 use crate::ast::{self, Direction, ExprKind};
 use crate::check::{Arg, Args, Builtin, Callee, DeclId, Kind, Subst, Type, Value};
 use crate::source::Span;
@@ -56,6 +56,13 @@ impl<'a> Lower<'_, 'a> {
             _ => return self.bug(span, "a function without a body"),
         };
         let types: Subst = type_args.iter().map(|(p, t)| (*p, t.subst(&self.scope.types))).collect();
+        self.calls += 1;
+        if self.calls > MAX_CALLS {
+            let what = format!(
+                "the program has more than {MAX_CALLS} calls of functions and actions after inlining"
+            );
+            return self.too_large(span, &what);
+        }
         let copies = self.copy_in(args, &types, span)?;
         let value = match self.decl_ty(id) {
             Type::Void => None,

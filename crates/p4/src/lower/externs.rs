@@ -186,7 +186,7 @@ impl<'a> Lower<'_, 'a> {
             return ir::DropSiteId(index as u32);
         }
         let name = if sites.iter().any(|s| s.name == own) { with_line } else { own };
-        self.out.drop_sites.push(ir::DropSite { name, loc });
+        self.out.drop_sites.push(ir::DropSite { name: name.into(), loc });
         ir::DropSiteId(self.out.drop_sites.len() as u32 - 1)
     }
 
@@ -351,7 +351,7 @@ impl<'a> Lower<'_, 'a> {
             let what = format!("{} values for {} places `{{}}`", args.len(), format.matches("{}").count());
             return self.limit("E0515", span, &what);
         }
-        self.push(Ir::Call(Call::LogMsg { format, args }));
+        self.push(Ir::Call(Call::LogMsg { format: format.into(), args }));
         Ok(())
     }
 
@@ -377,7 +377,11 @@ impl<'a> Lower<'_, 'a> {
         if fields.len() != data.len() {
             fields = (0..data.len()).map(|i| format!("f{i}")).collect();
         }
-        self.push(Ir::Call(Call::Digest { name, fields, data }));
+        self.push(Ir::Call(Call::Digest {
+            name: name.into(),
+            fields: fields.into_iter().map(ir::Name::from).collect(),
+            data,
+        }));
         Ok(())
     }
 

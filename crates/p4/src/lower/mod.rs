@@ -61,6 +61,10 @@ type Res<X> = Result<X, Failed>;
 
 /// How deeply calls may be nested.
 const MAX_CALL_DEPTH: usize = 64;
+/// The most instances of parsers and controls that a program may have. Each may have two of another one, so that a few lines ask for billions.
+const MAX_INSTANCES: u32 = 10_000;
+/// The most calls of functions and actions that are inlined. Each body may call another one twice.
+const MAX_CALLS: usize = 100_000;
 /// The most statements that a program may have after inlining, and the most variables and headers.
 const MAX_SIZE: usize = 1_000_000;
 
@@ -85,6 +89,8 @@ pub fn lower(typed: &Typed<'_>, map: &SourceMap, diags: &mut Diagnostics) -> Opt
         kind: VarKind::Local,
         depth: 0,
         statements: 0,
+        calls: 0,
+        exhausted: false,
         unnamed_digests: 0,
         failed: false,
         names: Map::default(),
@@ -192,6 +198,10 @@ struct Lower<'t, 'a> {
     kind: VarKind,
     depth: usize,
     statements: usize,
+    /// How many calls of functions and actions were inlined.
+    calls: usize,
+    /// Whether the program was found to be too large. The rest of it is not lowered.
+    exhausted: bool,
     /// How many digests have no name of their own so far.
     unnamed_digests: usize,
     failed: bool,
@@ -231,6 +241,14 @@ impl<'a> Lower<'_, 'a> {
     /// Reports something that P4 allows and this release does not support.
     fn limit<X>(&mut self, code: &'static str, span: Span, what: &str) -> Res<X> {
         self.report(Diagnostic::error(code, span, format!("{what}, which this release cannot run")))
+    }
+
+    /// Reports, once, that the program is too large.
+    fn too_large<X>(&mut self, span: Span, what: &str) -> Res<X> {
+        if std::mem::replace(&mut self.exhausted, true) {
+            return Err(Failed);
+        }
+        self.limit("E0502", span, what)
     }
 
     /// Reports something that the checker should have refused.
@@ -327,7 +345,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn var(&mut self, name: &str, ty: Ty, kind: VarKind) -> VarId {
         let name = self.unique(name);
-        self.out.vars.push(Var { name, ty, kind, loc: self.loc });
+        self.out.vars.push(Var { name: name.into(), ty, kind, loc: self.loc });
         VarId(self.out.vars.len() as u32 - 1)
     }
 

@@ -92,29 +92,29 @@ impl<'a> Lower<'_, 'a> {
         Ok(match (&*of.name, args.as_slice()) {
             ("counter" | "Counter", [size, kind]) => {
                 let (size, kind) = (self.size(size, MAX_CELLS)?, self.counter_kind(kind)?);
-                self.out.counters.push(ir::IndexedCounter { name, loc, size, kind });
+                self.out.counters.push(ir::IndexedCounter { name: name.into(), loc, size, kind });
                 Object::Counter(CounterId(self.out.counters.len() as u32 - 1))
             }
             ("direct_counter" | "DirectCounter", [kind]) => {
                 let kind = self.counter_kind(kind)?;
-                self.out.direct_counters.push(ir::DirectCounter { name, loc, kind });
+                self.out.direct_counters.push(ir::DirectCounter { name: name.into(), loc, kind });
                 Object::DirectCounter(DirectCounterId(self.out.direct_counters.len() as u32 - 1))
             }
             ("register" | "Register", [size, rest @ ..]) => {
                 let (ty, size) = (type_arg(self, 0)?, self.size(size, MAX_CELLS)?);
                 let first = rest.first().and_then(|e| self.known_bits(e));
                 let initial = first.unwrap_or(Bits::zero(ty.width()));
-                self.out.registers.push(ir::Register { name, loc, size, ty, initial });
+                self.out.registers.push(ir::Register { name: name.into(), loc, size, ty, initial });
                 Object::Register(RegisterId(self.out.registers.len() as u32 - 1), ty)
             }
             ("meter" | "Meter", [size, kind]) => {
                 let size = Some(self.size(size, MAX_CELLS)?);
                 let bytes = self.meter_kind(kind)?;
-                Object::Meter(self.meter(ir::Meter { name, loc, size, bytes }))
+                Object::Meter(self.meter(ir::Meter { name: name.into(), loc, size, bytes }))
             }
             ("direct_meter" | "DirectMeter", [kind]) => {
                 let bytes = self.meter_kind(kind)?;
-                Object::DirectMeter(self.meter(ir::Meter { name, loc, size: None, bytes }))
+                Object::DirectMeter(self.meter(ir::Meter { name: name.into(), loc, size: None, bytes }))
             }
             ("DirectRegister", []) => {
                 let ty = type_arg(self, 0)?;
@@ -125,12 +125,12 @@ impl<'a> Lower<'_, 'a> {
             }
             ("action_profile" | "ActionProfile", [size]) => {
                 let size = self.size(size, MAX_CELLS)?;
-                self.profile(ir::ActionProfile { name, loc, size, selector: None })
+                self.profile(ir::ActionProfile { name: name.into(), loc, size, selector: None })
             }
             ("action_selector" | "ActionSelector", [algorithm, size, width]) => {
                 let selector = Some((self.algorithm(algorithm)?, self.size(width, 64)? as u32));
                 let size = self.size(size, MAX_CELLS)?;
-                self.profile(ir::ActionProfile { name, loc, size, selector })
+                self.profile(ir::ActionProfile { name: name.into(), loc, size, selector })
             }
             ("Hash", [algorithm]) => Object::Hash(self.algorithm(algorithm)?, type_arg(self, 0)?),
             ("InternetChecksum", []) => {

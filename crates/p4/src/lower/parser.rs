@@ -48,7 +48,7 @@ impl<'a> Lower<'_, 'a> {
         match building.states.into_iter().collect::<Option<Vec<_>>>() {
             Some(states) => {
                 let name = decl.name.text.clone();
-                self.out.parsers.push(ir::Parser { name, role, prologue, states, start });
+                self.out.parsers.push(ir::Parser { name: name.into(), role, prologue, states, start });
                 Ok(())
             }
             None => self.bug(decl.span, "a state that was never made"),
@@ -110,7 +110,7 @@ impl<'a> Lower<'_, 'a> {
         done?;
         let Some(building) = &mut self.parser else { return Ok(()) };
         let Some((id, name, loc)) = &building.current else { return Ok(()) };
-        let state = ir::State { name: name.clone(), loc: *loc, body, next, rejected };
+        let state = ir::State { name: name.clone().into(), loc: *loc, body, next, rejected };
         if let Some(slot) = building.states.get_mut(id.index()) {
             *slot = Some(state);
         }
@@ -266,7 +266,7 @@ impl<'a> Lower<'_, 'a> {
         let mut keys = Vec::new();
         self.value_set_keys("", &member, None, span, &mut keys)?;
         let (name, loc) = (self.full_name(decl, &self.path.clone()), self.at(decl.span));
-        self.out.value_sets.push(ir::ValueSet { name, loc, size, keys });
+        self.out.value_sets.push(ir::ValueSet { name: name.into(), loc, size, keys });
         let id = ir::ValueSetId(self.out.value_sets.len() as u32 - 1);
         self.scope.objects.insert(decl.id, super::object::Object::ValueSet(id));
         Ok(())
@@ -285,7 +285,7 @@ impl<'a> Lower<'_, 'a> {
                 Some(field) => self.match_annotation(&field.annotations)?,
                 None => MatchKind::Exact,
             };
-            keys.push(ir::ValueSetKey { name: name.to_string(), width: scalar.width(), kind });
+            keys.push(ir::ValueSetKey { name: name.into(), width: scalar.width(), kind });
             return Ok(());
         }
         match ty {

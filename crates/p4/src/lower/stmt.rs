@@ -30,9 +30,9 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn stmt(&mut self, stmt: &'a ast::Stmt) -> Res<()> {
-        if self.statements > MAX_SIZE {
+        if self.exhausted || self.statements > MAX_SIZE {
             let what = "the program has more than a million statements after inlining";
-            return self.limit("E0502", stmt.span, what);
+            return self.too_large(stmt.span, what);
         }
         self.loc = self.at(stmt.span);
         match &stmt.kind {

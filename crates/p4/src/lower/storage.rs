@@ -101,7 +101,7 @@ impl<'a> Lower<'_, 'a> {
     /// Creates storage for a value of type `ty`.
     pub(super) fn storage(&mut self, name: &str, ty: &Type, span: Span) -> Res<Store> {
         if self.out.vars.len() + self.out.headers.len() > MAX_SIZE {
-            return self.limit("E0502", span, "the program has more than a million variables and headers");
+            return self.too_large(span, "the program has more than a million variables and headers");
         }
         if let Some(scalar) = scalar(ty) {
             if scalar.is_varbit() {
@@ -146,7 +146,7 @@ impl<'a> Lower<'_, 'a> {
         let name_of_type = format!("$varbit{}", ty.width());
         let fields = vec![ir::Field { name: "value".into(), ty, offset: 0, checksum_nonzero: false }];
         let of = self.known_header_type(&name_of_type).unwrap_or_else(|| {
-            self.add_header_type(ir::HeaderType { name: name_of_type, fields }, vec![Part::Leaf(ty)])
+            self.add_header_type(ir::HeaderType { name: name_of_type.into(), fields }, vec![Part::Leaf(ty)])
         });
         let header = self.header(name, of);
         Store::Scalar(Place::field(header, 0), ty)
@@ -191,7 +191,7 @@ impl<'a> Lower<'_, 'a> {
         }
         let own = StackId(self.out.stacks.len() as u32);
         self.out.stacks.push(ir::Stack {
-            name: format!("{name}{suffix}"),
+            name: format!("{name}{suffix}").into(),
             first,
             size,
             index: index.unwrap_or(own),
@@ -234,7 +234,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn header(&mut self, name: &str, ty: HeaderTypeId) -> HeaderId {
         let name = self.unique(name);
-        self.out.headers.push(ir::Header { name, ty });
+        self.out.headers.push(ir::Header { name: name.into(), ty });
         HeaderId(self.out.headers.len() as u32 - 1)
     }
 
@@ -259,14 +259,15 @@ impl<'a> Lower<'_, 'a> {
         for (field, ty, id) in self.typed.fields(ty) {
             layout.push(self.header_part(&field, &ty, id, &mut fields, span)?);
         }
-        let ty = ir::HeaderType { name, fields };
+        let ty = ir::HeaderType { name: name.into(), fields };
         let span = self.header_type_span(&ty.name).unwrap_or(span);
         if !ty.min_bits().is_multiple_of(8) {
-            let what = format!("header `{}` has {} bits, no whole number of bytes", ty.name, ty.min_bits());
+            let what =
+                format!("header `{}` has {} bits, no whole number of bytes", ty.name.shown(), ty.min_bits());
             return self.limit("E0513", span, &what);
         }
         if ty.fields.iter().filter(|f| f.ty.is_varbit()).count() > 1 {
-            return self.limit("E0513", span, &format!("header `{}` has two varbit fields", ty.name));
+            return self.limit("E0513", span, &format!("header `{}` has two varbit fields", ty.name.shown()));
         }
         Ok(self.add_header_type(ty, layout))
     }
@@ -291,7 +292,7 @@ impl<'a> Lower<'_, 'a> {
                 .map_or(0, |f: &ir::Field| f.offset + if f.ty.is_varbit() { 0 } else { f.ty.width() });
             let annotations = self.typed.field(id).map_or(&[][..], |f| &f.annotations);
             let checksum_nonzero = ast::annotation(annotations, "checksum_nonzero").is_some();
-            fields.push(ir::Field { name: name.to_string(), ty, offset, checksum_nonzero });
+            fields.push(ir::Field { name: name.into(), ty, offset, checksum_nonzero });
             return Ok(Part::Leaf(ty));
         }
         if !matches!(ty, Type::Struct(_)) {

@@ -42,7 +42,7 @@ struct Priorities {
 impl<'a> Lower<'_, 'a> {
     pub(super) fn table(&mut self, decl: &'a ast::Decl, table: &'a TableDecl) -> Res<()> {
         let mut out = ir::Table {
-            name: self.full_name(decl, &self.path.clone()),
+            name: self.full_name(decl, &self.path.clone()).into(),
             loc: self.at(decl.name.span),
             size: DEFAULT_SIZE,
             ..ir::Table::default()
@@ -160,7 +160,7 @@ impl<'a> Lower<'_, 'a> {
                 out.selector.push(expr);
                 continue;
             }
-            out.keys.push(ir::TableKey { name, expr, kind, loc: self.at(key.expr.span) });
+            out.keys.push(ir::TableKey { name: name.into(), expr, kind, loc: self.at(key.expr.span) });
         }
         Ok(evaluated)
     }
@@ -224,7 +224,12 @@ impl<'a> Lower<'_, 'a> {
         let id = ir::ActionId(self.out.actions.len() as u32);
         let (name, loc) = (self.action_name(decl), self.at(decl.name.span));
         // The number is taken now, because lowering the body may create further actions.
-        self.out.actions.push(ir::Action { name: name.clone(), loc, params: Vec::new(), body: Vec::new() });
+        self.out.actions.push(ir::Action {
+            name: name.clone().into(),
+            loc,
+            params: Vec::new(),
+            body: Vec::new(),
+        });
         let made = self.action_data(params, id)?;
         let bound = bound_arguments(params, args);
         let (block, exits) = self.action_body(name, body, &bound, span)?;
@@ -254,7 +259,7 @@ impl<'a> Lower<'_, 'a> {
             let var = self.var(&param.name.text, ty, VarKind::Param(id));
             // The control plane uses the name in P4Info.
             let annotated = ast::annotation_string(&param.annotations, "name");
-            made.push(ir::Param { name: annotated.unwrap_or_else(|| param.name.text.clone()), var });
+            made.push(ir::Param { name: annotated.unwrap_or_else(|| param.name.text.clone()).into(), var });
             self.scope.stores.insert(param.id, Store::Scalar(Place::Var(var), ty));
         }
         Ok(made)
@@ -456,7 +461,7 @@ impl<'a> Lower<'_, 'a> {
             },
             "strait_direct_register" => match self.object_of_property(p, e)? {
                 Object::DirectRegister(name, ty) => {
-                    out.direct_register = Some(ir::DirectRegister { name, ty });
+                    out.direct_register = Some(ir::DirectRegister { name: name.into(), ty });
                 }
                 _ => return self.limit("E0528", e.span, "this is no direct register"),
             },

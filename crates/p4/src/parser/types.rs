@@ -1,9 +1,14 @@
 //! Types, type parameters, parameters and annotations.
 
+use abi::text::is_hidden;
+
 use super::{Failed, Parsed, Parser};
 use crate::ast::*;
 use crate::diag::Diagnostic;
 use crate::lexer::TokenKind;
+
+/// The most characters of a name that an annotation says.
+const LONGEST_NAME: usize = 1000;
 
 impl Parser<'_> {
     /// Whether a token is a keyword that begins a type.
@@ -176,7 +181,36 @@ impl Parser<'_> {
             () if self.eat("[") => self.annotation_list()?,
             () => AnnotationBody::Empty,
         };
+        if matches!(name.text.as_str(), "name" | "controller_header") {
+            self.check_said_name(&body);
+        }
         Ok(Annotation { name, body, span: start.to(self.before()) })
+    }
+
+    /// Refuses a name that controllers and people could not see as it is: it would be a command for their terminals.
+    fn check_said_name<'b>(&mut self, body: &'b AnnotationBody) {
+        let said: Vec<(&'b str, crate::source::Span)> = match body {
+            AnnotationBody::Unstructured(tokens) => {
+                tokens.iter().map(|(text, at)| (text.as_str(), *at)).collect()
+            }
+            AnnotationBody::Expressions(all) => {
+                let text = |e: &'b Expr| match &e.kind {
+                    ExprKind::String(text) => Some((text.as_str(), e.span)),
+                    _ => None,
+                };
+                all.iter().filter_map(text).collect()
+            }
+            _ => return,
+        };
+        let hidden = said.iter().find_map(|(text, at)| Some((text.chars().find(|c| is_hidden(*c))?, *at)));
+        let long = said.iter().find(|(text, _)| text.len() > LONGEST_NAME);
+        let problem = match (hidden, long) {
+            (Some((c, at)), _) => (at, format!("a name with the character `{}`", c.escape_unicode())),
+            (None, Some((_, at))) => (*at, format!("a name of more than {LONGEST_NAME} characters")),
+            (None, None) => return,
+        };
+        let hint = "names are shown to people and sent to controllers: use visible characters on one line";
+        self.diags.push(Diagnostic::error("E0104", problem.0, problem.1).hint(hint));
     }
 
     /// The tokens of a `@pragma`, which ends with the line.

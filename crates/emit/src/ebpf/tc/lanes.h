@@ -40,3 +40,21 @@ INLINE int leave_lane(struct __sk_buff *skb, struct scratch *t, struct ingress *
     give_back_hop(skb, t, type);
     return TC_ACT_OK;
 }
+
+/* Returns the ingress port of a packet. An interface that is a source receives what programs of Strait have sent; the kernel has routed it here then.
+ * In a VRF, the kernel names the VRF in the place of the interface. There, what this program has sent is known by its mark. */
+INLINE u32 arrived_at(struct __sk_buff *skb, struct ingress *from)
+{
+    u32 again = from->again & 0xffff;
+    if (!again)
+        return from->port;
+    struct ingress *before = find_port(skb->ingress_ifindex);
+    return (before && before->flags & SOURCE) || skb->tc_index == from->again >> 16 ? again : from->port;
+}
+
+/* Marks a packet that comes out of the interface. The kernel keeps this number with it as long as no filter at the interface's ingress changes it. */
+INLINE void mark_sent(struct __sk_buff *skb, struct ingress *from)
+{
+    if (from->again)
+        skb->tc_index = from->again >> 16;
+}

@@ -98,6 +98,9 @@ impl Ebpf<'_> {
         t.line("if (has_vlan_tag(skb))");
         t.line("    t->tag = bswap16((u16)skb->vlan_proto) << 16 | skb->vlan_tci;");
         t.close("");
+        if self.tells_again() {
+            self.c.text.line("mark_sent(skb, from);");
+        }
         self.leave_as_fragments();
         self.depart();
         let t = &mut self.c.text;
