@@ -40,8 +40,15 @@ const bit<8> ICMPV6_REDIRECT          = 137;
 // one before and one behind. It takes one for those that arrive by a lane, and none
 // for those that leave a lane directly. What is dropped in a lane goes on to the
 // device, which sends the ICMP errors.
+//
+// A packet that comes to the device out of a translator of this machine gets no hop
+// back, so that one which routes lead round and round ends (port AGAIN). Where nobody
+// tells where a packet was before (port BLIND), none is given back to one that goes to
+// an address of the prefix: it may be routed to the device again.
 const bit<9> LANE        = 1;
 const bit<9> DIRECT_LANE = 2;
+const bit<9> AGAIN       = 4;
+const bit<9> BLIND       = 5;
 
 const bit<32> ETHERNET_BYTES = 14;
 const bit<16> IPV4_BYTES     = 20;
@@ -110,6 +117,8 @@ error {
 #else
 #define INGRESS_PORT standard_metadata.ingress_port
 #endif
+// Whether that is the device.
+#define AT_DEVICE (INGRESS_PORT == meta.settings.device_port || INGRESS_PORT == AGAIN)
 
 #ifdef CONTROLLED
 #ifndef CPU_PORT

@@ -77,6 +77,7 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
 
     counter(1, CounterType.packets_and_bytes) translated_4to6;
     counter(1, CounterType.packets_and_bytes) translated_6to4;
+    counter(1, CounterType.packets_and_bytes) came_again;
 
     action truncated()            { mark_to_drop(standard_metadata); exit; }
     action inner_routing_header() { mark_to_drop(standard_metadata); exit; }
@@ -182,6 +183,9 @@ control Nat64(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         } else if (INGRESS_PORT == DIRECT_LANE) {
             meta.settings.kernel_hops = 0;
             meta.settings.send_errors = 0;
+        } else if (INGRESS_PORT == AGAIN) {
+            meta.settings.kernel_hops = 0;
+            if (meta.round == ROUND_FIRST) { came_again.count(0); }
         }
 
         if (hdr.inner_ipv4.isValid() || hdr.inner_ipv6.isValid()) {

@@ -10,7 +10,17 @@
 // passes, and there are no sessions.
 // The candidates are a keyed function of the host's address and port, so nobody outside can predict them (RFC 6056),
 // and a second router with the same key proposes the same ones. A host's address depends on its own address only
-// (RFC 4787 REQ-2), and its port has the parity and the range of its own (REQ-3, RFC 6146 section 3.5.1.1).
+// (RFC 4787 REQ-2), and its port has the range of its own (REQ-3, RFC 6146 section 3.5.1.1), for UDP with the parity (RFC 4787 REQ-4).
+//
+// Two processors
+//   Packets of one host may come to two processors at once. Each looks up, finds nothing, and adds; one of them is refused. So whoever is refused
+//   looks again before it says that a table is full. A port that a packet has claimed for nothing is given back.
+//
+// Shares
+//   No subscriber takes all sessions, or all bindings (RFC 6888 REQ-3, REQ-4); a subscriber is a prefix of hosts. What comes from IPv4 for a
+//   binding makes sessions only as long as those are fewer than a share of their own: other packets pass by their binding, and leave no
+//   session. Packets count up, which two processors may do at once, and sampled; the process that removes sessions counts them once a second,
+//   and corrects it.
 //
 // Lifetimes
 //   Sessions have the timers of RFC 6146. A session that has packets restarts the timers of its binding every TOUCH
@@ -24,6 +34,7 @@ const bit<8> SESSION_ICMP = 1;
 const bit<8> SESSION_TRANSITORY  = 2;      // TCP_TRANS of RFC 5382
 const bit<8> SESSION_ESTABLISHED = 3;      // TCP_EST
 const bit<8> FRAGMENTS = 4;                // how long later fragments follow the first one (FRAGMENT_MIN is 2 seconds)
+const bit<8> GIVEN_BACK = 5;               // at once
 const bit<8> BINDING = 8;                  // added to the profile of its sessions
 const bit<8> OWNER   = 16;                 // added for the entry of a port, which must not end before that of its host
 const bit<8> KEEP    = 0xff;               // the timer goes on
@@ -46,8 +57,24 @@ const bit<24> TOUCH = 16;
 const bit<9>  HOLDER = 3;
 const bit<48> HOLDER_MAC = 0x025354484f4c;
 
-// Candidates of a host for a new binding.
+// Candidates of a host for a new binding, and the ports of the largest block, all of which are candidates.
 const bit<8> CANDIDATES = 16;
+const bit<32> LARGEST_BLOCK = 32768;
+
+// What pool a host has: none, one whose ports hosts share, or a block of its own.
+const bit<8> NO_POOL = 0;
+const bit<8> SHARED = 1;
+const bit<8> BLOCK = 2;
+
+// What is done to a port: nothing, it is claimed for a host, or what was claimed is given back.
+const bit<8> NO_CLAIM = 0;
+const bit<8> CLAIM = 1;
+const bit<8> GIVE_BACK = 2;
+
+// Cells of subscribers: some have one in common, and the one that has most is counted.
+const bit<32> SUBSCRIBERS = 4096;
+// Where shares are large, one packet in so many is counted, as so many.
+const bit<24> SAMPLE = 16;
 
 // The value of a limit that is none.
 const bit<24> NO_LIMIT = 0;
@@ -110,7 +137,7 @@ bool is_established(in bit<8> state) {
 // What the packet says of itself, before its headers are translated.
 control Flow(in headers_t hdr, inout metadata_t meta, in standard_metadata_t standard_metadata) {
     apply {
-        meta.session.held = hdr.ethernet.src == HOLDER_MAC && INGRESS_PORT == meta.settings.device_port;
+        meta.session.held = hdr.ethernet.src == HOLDER_MAC && AT_DEVICE;
         if (hdr.ipv4.isValid()) {
             meta.session.fragment = hdr.ipv4.more_fragments == 1 || hdr.ipv4.fragment_offset != 0;
             meta.session.first = hdr.ipv4.fragment_offset == 0;
@@ -141,15 +168,43 @@ control Hold(inout metadata_t meta) {
     }
 }
 
+// The share of a subscriber. A cell has 16 bits of the hash of its subscriber, how often that was refused (24 bits), and how many it has (24 bits).
+// `amount` is how many are counted for this packet, `told` whether a refusal is counted.
+control Share(in bit<64> hash, in bit<24> most, in bit<24> amount, in bool told, out bool crowded) {
+    register<bit<64>>(SUBSCRIBERS) cells;
+    apply {
+        bit<32> index = (bit<32>) hash[63:52];
+        bit<64> cell;
+        cells.read(cell, index);
+        crowded = false;
+        if (cell[63:48] != hash[51:36]) {
+            // Whoever has few gives way; otherwise who has more gets the cell when they are counted.
+            if (amount != 0 && cell[23:0] <= most >> 4) { cells.write(index, hash[51:36] ++ 24w0 ++ amount); }
+        } else if (cell[23:0] >= most) {
+            crowded = true;
+            if (told) { cells.write(index, cell[63:48] ++ (cell[47:24] |+| 1) ++ cell[23:0]); }
+        } else if (amount != 0) {
+            cells.write(index, cell + (bit<64>) amount);
+        }
+    }
+}
+
 // Gives a translated packet its other address: that of the IPv6 host, or that of the pool. Before it, that address is 0.
 control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     Ask() ask;
     Hold() hold;
     Quoted() quoted;
     OwnEnd() own_end;
+    Share() session_share;
+    Share() binding_share;
     DirectRegister<bit<32>>() state;        // the state, and behind it when the binding's timers were restarted
     DirectRegister<bit<32>>() established;  // the established connections of a binding
-    DirectRegister<bit<64>>() used;         // how often a /64 was refused (40 bits), and its sessions but the first (24 bits)
+    register<bit<32>>(1) outside_sessions;  // that packets from IPv4 have made
+    register<bit<32>>(SUBSCRIBERS) searched;        // when no free port was found in a block (24 bits), and which block it was
+    // Packets from IPv4 that would open a session, but for which there is no room.
+    counter(1, CounterType.packets) passed_without_session;
+    // First fragments of a source that has its share of the table: later fragments do not find it.
+    counter(1, CounterType.packets) fragments_limited;
 
     action icmp_error()       { mark_to_drop(standard_metadata); exit; }
     action fragment()         { mark_to_drop(standard_metadata); exit; }
@@ -163,10 +218,13 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     action bindings_full()    { mark_to_drop(standard_metadata); exit; }
     action limited()          { mark_to_drop(standard_metadata); exit; }
     action session_limit()    { mark_to_drop(standard_metadata); exit; }
+    action binding_limit()    { mark_to_drop(standard_metadata); exit; }
     action sessions_full()    { mark_to_drop(standard_metadata); exit; }
 
     // New sessions, by the /64 of their host (RFC 6888 REQ-4): some hosts share a cell.
     meter(4096, MeterType.packets) new_sessions;
+    // First fragments, by the IPv4 address or the /64 that sends them.
+    meter(1024, MeterType.packets) new_fragments;
     // Of the address that a host gets: its slot and its number in that; and the ports.
     bit<16> slot_number = 0;
     bit<32> index = 0;
@@ -185,15 +243,15 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<32> receiver = 0;
     bit<64> key0 = 0;
     bit<64> key1 = 0;
-    bool pooled = false;
-    bool counted = false;       // by the meter of new sessions
+    bit<8> pooled = NO_POOL;
     bool refused = false;
-    bit<24> most = NO_LIMIT;    // sessions of a /64
     bool crowded = false;
-    bool claiming = false;
+    bit<8> claiming = NO_CLAIM;
+    bool lost = false;          // no entry was added: another packet was first, or the table is full
     bool asking = false;        // for a packet that changes no state: an ICMP error, a SYN that was held
     bool own = false;
     bool bound_here = false;
+    bool fresh = false;         // the binding was made by this packet
     bool opening = false;
     bool added = false;
     bit<8> origin = 0;
@@ -204,18 +262,38 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
 
     // Filtering is endpoint-independent or address-dependent (RFC 6146 section 3.5, RFC 4787 section 5); what of the bindings and sessions
     // that packets make is reported; whether a host's segment that is no SYN makes a binding, and a session, so that connections of another
-    // router go on here (RFC 6146 section 3.5.2.2 drops it); whether there are hosts with an address for themselves; and how many sessions the
-    // hosts of a /64 may have.
-    action choose(bit<1> by_address, bit<2> what, bit<1> adopt, bit<1> whole, bit<24> sessions) {
+    // router go on here (RFC 6146 section 3.5.2.2 drops it); and whether there are hosts with an address for themselves.
+    action choose(bit<1> by_address, bit<2> what, bit<1> adopt, bit<1> whole) {
         address_dependent = by_address;
         reports = what;
         adopting = adopt;
         whole_addresses = whole;
-        most = sessions;
     }
     table choices {
         actions = { choose; }
-        default_action = choose(0, 0, 0, 0, NO_LIMIT);
+        default_action = choose(0, 0, 0, 0);
+    }
+
+    // Which bits of a host's /64 are its subscriber's prefix, and the key of its hash; how many sessions and bindings a subscriber may have; how
+    // many sessions packets from IPv4 may have made; and whether only a sample is counted.
+    bit<64> subscriber_hash;
+    bit<32> sample_hash;
+    bit<24> most_sessions;
+    bit<24> most_bindings;
+    bit<24> most_outside;
+    bit<24> amount;
+    action share(bit<64> mask, bit<64> factor, bit<24> sessions, bit<24> bindings, bit<24> outside, bit<1> sampled) {
+        subscriber_hash = (meta.session.host[127:64] & mask) * factor;
+        most_sessions = sessions;
+        most_bindings = bindings;
+        most_outside = outside;
+        sample_hash = (meta.session.remote ^ (meta.session.remote_port ++ meta.session.host_port)) * factor[31:0];
+        amount = 1;
+        if (sampled == 1) { amount = sample_hash[31:28] == 0 ? SAMPLE : 0; }
+    }
+    table shares {
+        actions = { share; }
+        default_action = share(0xffffffffffffffff, 0x9e3779b97f4a7c15, NO_LIMIT, NO_LIMIT, NO_LIMIT, 0);
     }
 
     // Hosts with an address for themselves.
@@ -265,7 +343,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         first_port = first + (scaled[31:16] << 1);
         port_pairs = most_pairs;
         low_ports = low;
-        pooled = true;
+        pooled = SHARED;
     }
     // Each subscriber has a block of ports of its own, which follows from its number (RFC 7422). An address has some blocks of pairs; inverse
     // is 2^40 divided by their number, rounded down, and 1. The first subscriber has the number 0; bits are the host bits of a slot.
@@ -281,7 +359,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         slot_number = slot + (bit<16>) (index >> bits);
         first_port = first + ((block[15:0] * pairs) << 1);
         port_pairs = pairs;
-        pooled = true;
+        pooled = BLOCK;
     }
     table pools {
         key = { meta.session.host: lpm; }
@@ -302,8 +380,10 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     action taken(bit<128> host, bit<16> host_port) {
         own = host == meta.session.host && host_port == meta.session.host_port;
         bit<32> count = established.read();
-        if (claiming) {
-            // Nothing but the question whose it is.
+        lost = false;
+        if (claiming != NO_CLAIM) {
+            // The entry may be about to end, because its host had it before, or has given it back.
+            if (own) { set_entry_expire_time(claiming == GIVE_BACK ? GIVEN_BACK : OWNER + profile); }
         } else {
             meta.session.host = host;
             meta.session.host_port = host_port;
@@ -322,8 +402,9 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         }
     }
     action free() {
-        if (claiming) {
+        if (claiming == CLAIM) {
             own = add_entry("taken", { meta.session.host, meta.session.host_port }, OWNER + profile);
+            lost = !own;
         }
     }
     table bib4 {
@@ -346,6 +427,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     action unbound() {
         if (own) {
             bound_here = add_entry("bound", { meta.session.address, meta.session.port }, BINDING + profile);
+            fresh = bound_here;
         }
     }
     table bib6 {
@@ -450,7 +532,14 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         meta.session.known = true;
     }
     action unknown() {
-        if (meta.session.first) { added = add_entry("others", { meta.session.host, meta.session.address }, FRAGMENTS); }
+        if (meta.session.first) {
+            bit<64> from = meta.session.from6 ? meta.session.host[127:64] : (bit<64>) meta.session.remote;
+            from = from * 0x9e3779b97f4a7c15;
+            bit<8> color;
+            new_fragments.execute_meter((bit<32>) from[63:54], color);
+            if (color != 0) { fragments_limited.count(0); }
+            else { added = add_entry("others", { meta.session.host, meta.session.address }, FRAGMENTS); }
+        }
     }
     table fragments {
         key = {
@@ -461,43 +550,15 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         const default_action = unknown;
         add_on_miss = true;
         idle_timeout_with_auto_delete = true;
-        size = 8192;
+        size = 16384;
     }
 
-    // The /64s that have sessions, if those are limited. Packets count up. The process that removes sessions counts them once a second and writes
-    // their number, which also corrects what packets count that open no session in the end.
-    action subscriber() {
-        bit<64> stored = used.read();
-        if (stored[23:0] + 1 >= most) {
-            crowded = true;
-            // What is refused on a lane takes the device, where it is refused again, and an ICMP error is made in further rounds.
-            if (meta.round == ROUND_FIRST && INGRESS_PORT != LANE && INGRESS_PORT != DIRECT_LANE) {
-                used.write((stored[63:24] |+| 1) ++ stored[23:0]);
-            }
-        } else {
-            used.write(stored + 1);
-        }
-        restart_expire_timer();
-    }
-    action no_subscriber() { added = add_entry("subscriber", {}, BINDING + SESSION_ESTABLISHED); }
-    table subscribers {
-        key = { meta.session.host[127:64]: exact @name("prefix"); }
-        actions = { subscriber; @defaultonly no_subscriber; }
-        const default_action = no_subscriber;
-        strait_direct_register = used;
-        add_on_miss = true;
-        idle_timeout_with_auto_delete = true;
-        size = 65536;
-    }
-
-    // Asks whether the host may open a session, once for a packet.
+    // Asks whether the host may open a session.
     action limit() {
-        if (!counted) {
-            bit<8> color;
-            bit<64> prefix = meta.session.host[127:64] * 0x9e3779b97f4a7c15;
-            new_sessions.execute_meter((bit<32>) prefix[63:52], color);
-            if (color != 0) { refused = true; }
-        }
+        bit<8> color;
+        bit<64> prefix = meta.session.host[127:64] * 0x9e3779b97f4a7c15;
+        new_sessions.execute_meter((bit<32>) prefix[63:52], color);
+        if (color != 0) { refused = true; }
     }
 
     apply {
@@ -536,7 +597,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             fragments.apply();
             if (!meta.session.known) {
                 holding.apply();
-                if (may_hold == 1 && meta.round == ROUND_FIRST && INGRESS_PORT == meta.settings.device_port) {
+                if (may_hold == 1 && meta.round == ROUND_FIRST && AT_DEVICE) {
                     hold.apply(meta);
                 }
                 fragment();
@@ -562,75 +623,22 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         // Only a SYN opens a TCP session, unless connections of another router are adopted.
         bool adopted = adopting == 1 && meta.session.from6 && !syn && hdr.tcp.isValid() && hdr.tcp.flags[2:2] == 0;
         bool opens = !hdr.tcp.isValid() || syn || adopted;
+        bool binds = false;
         if (alone) {
             old_port = meta.session.port;
         } else if (meta.session.from6) {
             old_port = meta.session.host_port;
             meta.session.remote = hdr.ipv4.dst;
             bib6.apply();
-            if (!bound_here) {
-                if (!opens) { no_binding(); }
-                limit();
-                if (refused) {
-                    ask.apply(meta, NO_ADDRESS, 0);
-                    limited();
-                }
-                if (most != NO_LIMIT) { subscribers.apply(); }
-                counted = true;
-                if (crowded) {
-                    ask.apply(meta, NO_ADDRESS, 0);
-                    session_limit();
-                }
-                pools.apply();
-                if (!pooled) {
-                    ask.apply(meta, PROHIBITED, 0);
-                    no_pool();
-                }
-                claiming = true;
-                slots.apply();
-                // The candidates are some steps from each other, round the ports of the host's range.
-                bit<64> port_hash = keyed(key0, key1, meta.session.host[127:64], meta.session.host[63:0],
-                                          32w1 ++ meta.session.protocol ++ meta.session.host_port ++ 8w0);
-                if (low_ports == 1 && meta.session.host_port < 1024) {
-                    first_port = 2;
-                    port_pairs = 511;
-                }
-                bit<32> scaled = ((bit<32>) port_hash[15:0]) * (bit<32>) port_pairs;
-                bit<32> at = scaled >> 16;
-                scaled = ((bit<32>) port_hash[31:16]) * (bit<32>) (port_pairs |-| 1);
-                bit<32> step = (scaled >> 16) + 1;
-                for (bit<8> i in 1..CANDIDATES) {
-                    if (!own) {
-                        meta.session.port = first_port + (at[15:0] << 1) + (meta.session.host_port & 1);
-                        bib4.apply();
-                        at = at + step;
-                        if (at >= (bit<32>) port_pairs) { at = at - (bit<32>) port_pairs; }
-                    }
-                }
-                claiming = false;
-                if (!own) {
-                    ask.apply(meta, NO_ADDRESS, 0);
-                    pool_exhausted();
-                }
-                bib6.apply();
-                if (!bound_here) {
-                    ask.apply(meta, NO_ADDRESS, 0);
-                    bindings_full();
-                }
-                if (reports != 0) {
-                    digest<report_t>(1, { meta.session.protocol, meta.session.host, meta.session.host_port,
-                                          meta.session.address, meta.session.port, 0, 0 });
-                }
-            }
-            origin = adopted ? ADOPTED : V6_INIT;
+            binds = !bound_here;
+            if (binds && !opens) { no_binding(); }
         } else {
             old_port = meta.session.port;
-            origin = V4_INIT;
         }
 
         meta.session.known = alone;
         asking = meta.session.held;
-        if (!alone) { sessions.apply(); }
+        if (!alone && !binds) { sessions.apply(); }
         // The host has asked for the connection meanwhile.
         if (!alone && meta.session.known && meta.session.held) { held_too_long(); }
         if (!meta.session.known) {
@@ -642,7 +650,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                     if (syn && hdr.tcp.flags[4:4] == 0 && meta.round == ROUND_FIRST) {
                         if (meta.session.held) {
                             ask.apply(meta, NO_PORT, 0);
-                        } else if (INGRESS_PORT == meta.settings.device_port) {
+                        } else if (AT_DEVICE) {
                             holding.apply();
                             if (may_hold == 1) { hold.apply(meta); }
                         }
@@ -653,24 +661,140 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             }
             // Other segments pass by their binding, and leave no session.
             if (opens) {
-                limit();
-                if (!refused && !counted && most != NO_LIMIT) { subscribers.apply(); }
+                shares.apply();
+                bool told = meta.round == ROUND_FIRST && INGRESS_PORT != LANE && INGRESS_PORT != DIRECT_LANE;
+                if (meta.session.from6) {
+                    limit();
+                    if (!refused && most_sessions != NO_LIMIT) {
+                        session_share.apply(subscriber_hash, most_sessions, amount, told, crowded);
+                    }
+                    if (refused || crowded) {
+                        ask.apply(meta, NO_ADDRESS, 0);
+                        if (refused) { limited(); }
+                        session_limit();
+                    }
+                    if (binds) {
+                        if (most_bindings != NO_LIMIT) {
+                            binding_share.apply(subscriber_hash, most_bindings, amount, told, crowded);
+                            if (crowded) {
+                                ask.apply(meta, NO_ADDRESS, 0);
+                                binding_limit();
+                            }
+                        }
+                        pools.apply();
+                        if (pooled == NO_POOL) {
+                            ask.apply(meta, PROHIBITED, 0);
+                            no_pool();
+                        }
+                        slots.apply();
+                        bit<64> port_hash = keyed(key0, key1, meta.session.host[127:64], meta.session.host[63:0],
+                                                  32w1 ++ meta.session.protocol ++ meta.session.host_port ++ 8w0);
+                        if (low_ports == 1 && meta.session.host_port < 1024) {
+                            first_port = 2;
+                            port_pairs = 511;
+                        }
+                        // UDP keeps the parity: one candidate of each pair.
+                        bit<32> count = (bit<32>) port_pairs;
+                        bit<16> parity = meta.session.host_port & 1;
+                        bit<8> shift = 1;
+                        if (!hdr.udp.isValid()) {
+                            count = count << 1;
+                            parity = 0;
+                            shift = 0;
+                        }
+                        // The candidates are some steps from each other, round the ports of the host's range. Fifteen steps are less than a round.
+                        bit<32> scaled = ((bit<32>) port_hash[15:0]) * count;
+                        bit<32> at = scaled >> 16;
+                        scaled = ((bit<32>) port_hash[31:16]) * (count >> 4);
+                        bit<32> step = (scaled >> 16) + 1;
+                        claiming = CLAIM;
+                        for (bit<8> i in 1..CANDIDATES) {
+                            if (!own) {
+                                meta.session.port = first_port + (at[15:0] << shift) + parity;
+                                bib4.apply();
+                                // If another packet was first, it may have been one of this host.
+                                if (!lost) {
+                                    at = at + step;
+                                    if (at >= count) { at = at - count; }
+                                }
+                            }
+                        }
+                        if (!own && !lost && pooled == BLOCK) {
+                            // A search of a full block takes long, so there is one in a second.
+                            bit<32> block = (meta.session.address ^ (first_port ++ (bit<16>) meta.session.protocol)) * 0x9e3779b1;
+                            bit<32> last;
+                            searched.read(last, block >> 20);
+                            if (last != now ++ block[19:12]) {
+                                for (bit<32> n in 1..LARGEST_BLOCK) {
+                                    if (own || n > count) { break; }
+                                    meta.session.port = first_port + (at[15:0] << shift) + parity;
+                                    bib4.apply();
+                                    at = at + 1;
+                                    if (at >= count) { at = at - count; }
+                                }
+                                if (!own) { searched.write(block >> 20, now ++ block[19:12]); }
+                            }
+                        }
+                        if (!own) {
+                            ask.apply(meta, NO_ADDRESS, 0);
+                            if (lost) { bindings_full(); }
+                            pool_exhausted();
+                        }
+                        bit<32> claimed_address = meta.session.address;
+                        bit<16> claimed_port = meta.session.port;
+                        bib6.apply();
+                        if (!bound_here) { bib6.apply(); }
+                        if (!bound_here || meta.session.port != claimed_port || meta.session.address != claimed_address) {
+                            // Another packet has bound the host to another port, or there is no room.
+                            bit<32> address = meta.session.address;
+                            bit<16> port = meta.session.port;
+                            meta.session.address = claimed_address;
+                            meta.session.port = claimed_port;
+                            claiming = GIVE_BACK;
+                            bib4.apply();
+                            meta.session.address = address;
+                            meta.session.port = port;
+                        } else if (reports != 0 && fresh) {
+                            digest<report_t>(1, { meta.session.protocol, meta.session.host, meta.session.host_port,
+                                                  meta.session.address, meta.session.port, 0, 0 });
+                        }
+                        claiming = NO_CLAIM;
+                        if (!bound_here) {
+                            ask.apply(meta, NO_ADDRESS, 0);
+                            bindings_full();
+                        }
+                    }
+                } else if (most_outside != NO_LIMIT) {
+                    bit<32> made;
+                    outside_sessions.read(made, 0);
+                    crowded = made >= (bit<32>) most_outside;
+                    if (!crowded && amount != 0) { outside_sessions.write(0, made + (bit<32>) amount); }
+                }
+                origin = V4_INIT;
+                if (meta.session.from6) {
+                    // Who answers a connection that passed without a session opens one whose other SYN has been here.
+                    origin = adopted || (syn && hdr.tcp.flags[4:4] == 1) ? ADOPTED : V6_INIT;
+                }
                 added = false;
-                if (!refused && !crowded) {
+                meta.session.known = false;
+                if (!crowded) {
                     opening = true;
                     sessions.apply();
+                    if (!added && !meta.session.known) { sessions.apply(); }
                 }
-                if (!added) {
-                    if (meta.session.from6) { ask.apply(meta, NO_ADDRESS, 0); }
-                    if (refused) { limited(); }
-                    if (crowded) { session_limit(); }
-                    sessions_full();
-                }
-                change = RESTART;
-                if (reports == LOG_SESSIONS) {
-                    digest<report_t>(1, { meta.session.protocol, meta.session.host, meta.session.host_port,
-                                          meta.session.address, meta.session.port, meta.session.remote,
-                                          meta.session.remote_port });
+                if (added) {
+                    change = RESTART;
+                    if (reports == LOG_SESSIONS) {
+                        digest<report_t>(1, { meta.session.protocol, meta.session.host, meta.session.host_port,
+                                              meta.session.address, meta.session.port, meta.session.remote,
+                                              meta.session.remote_port });
+                    }
+                } else if (!meta.session.known) {
+                    if (meta.session.from6) {
+                        ask.apply(meta, NO_ADDRESS, 0);
+                        sessions_full();
+                    }
+                    passed_without_session.count(0);
                 }
             }
         }
@@ -679,6 +803,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             bib6.apply();
             if (address_dependent == 1) {
                 peers.apply();
+                if (!peer_known) { peers.apply(); }
                 if (!peer_known) { sessions_full(); }
             }
         }

@@ -56,6 +56,13 @@ control FourToSix(inout headers_t hdr, inout metadata_t meta, inout standard_met
 #else
         bool explicit_destination;
         destination.apply(hdr.ipv4.dst, hdr.ipv6.dst, explicit_destination, false, 0, meta, true, standard_metadata);
+        if (INGRESS_PORT == BLIND && !explicit_destination) {
+            meta.settings.kernel_hops = 0;
+            if (hdr.ipv4.ttl <= 1 && meta.round != ROUND_BACK) {
+                ask.apply(meta, EXPIRED, 0);
+                ttl_expired();
+            }
+        }
         // An error that another host than the one complained about has made is no hairpin.
         if (explicit_source && explicit_destination
             && (!hdr.inner_ipv4.isValid() || hdr.ipv4.src == hdr.inner_ipv4.dst)) {

@@ -109,7 +109,7 @@ pub enum UdpZeroChecksum {
 const SECTIONS: [&str; 6] = ["nat64", "map", "pool", "binding", "clat", "switch"];
 
 /// The keys of the section `nat64`.
-pub const KEYS: [&str; 25] = [
+pub const KEYS: [&str; 27] = [
     "mode",
     "prefix",
     "pool",
@@ -120,6 +120,8 @@ pub const KEYS: [&str; 25] = [
     "max-sessions",
     "new-sessions",
     "subscriber-sessions",
+    "subscriber-bindings",
+    "outside-sessions",
     "secret",
     "log",
     "log-to",

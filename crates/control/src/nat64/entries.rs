@@ -45,6 +45,8 @@ pub const ETHERNET_MTU: u16 = 1500;
 /// The hops that the kernel takes for a packet which it routes into the device and on from there. The translator gives one back, so that it
 /// is one hop altogether.
 const KERNEL_HOPS: u128 = 2;
+/// The port of the device where nobody tells which interface a packet has arrived at: `BLIND` in apps/nat64/headers.p4.
+const BLIND: u128 = 5;
 
 /// What the tables of the translator must contain for a configuration in device mode. The error is that the manifest is another program's.
 pub fn wanted(config: &Config, manifest: &Manifest) -> Result<Desired, String> {
@@ -74,8 +76,9 @@ pub fn wanted(config: &Config, manifest: &Manifest) -> Result<Desired, String> {
         desired.entities.extend(limits(&format!("{SENT}.limits"), &rates, manifest)?);
     }
     if let Some(stateful) = config.stateful.as_ref().filter(|_| learns) {
-        let (name, rates) = sessions::new_sessions(stateful);
-        desired.entities.extend(limits(&name, &rates, manifest)?);
+        for (name, rates) in [sessions::new_sessions(stateful), sessions::new_fragments(stateful)] {
+            desired.entities.extend(limits(&name, &rates, manifest)?);
+        }
     }
     Ok(desired)
 }
@@ -209,7 +212,7 @@ fn settings(config: &Config) -> Call {
     let kernel_hops = if config.switch.is_some() { 0 } else { KERNEL_HOPS };
     let args = [
         (1, config.switch.is_some().into()),
-        (9, 0),
+        (9, if config.attach.blind { BLIND } else { 0 }),
         (8, keep),
         (8, set),
         (8, keep),

@@ -74,36 +74,6 @@ pub struct Flows {
     pub sessions: TableId,
     /// To whom a binding has sent, with address-dependent filtering.
     pub peers: TableId,
-    /// The /64s that have sessions, if those are limited. `None` in programs of older versions.
-    pub subscribers: Option<TableId>,
-}
-
-/// How many sessions a /64 has, as far as its row in [`Flows::subscribers`] says: the low bits are their number without the first one, and the upper ones
-/// how often it was refused.
-const USED_BITS: u32 = 24;
-
-/// How often a /64 was refused, from its direct register.
-pub fn refused(register: u64) -> u64 {
-    register >> USED_BITS
-}
-
-/// The direct register of a /64 with another number of sessions.
-pub fn with_sessions(register: u64, sessions: u64) -> u64 {
-    let most = (1 << USED_BITS) - 1;
-    (register >> USED_BITS << USED_BITS) | sessions.saturating_sub(1).min(most)
-}
-
-/// The /64 of the host of a session, from its action data.
-pub fn prefix_in(manifest: &Manifest, flows: &Flows) -> Option<impl Fn(&[u8]) -> u64 + use<>> {
-    let session = table("session");
-    let action =
-        manifest.tables[flows.sessions.index()].actions.iter().find(|action| action.name == session)?;
-    let at = action.params.iter().find(|param| param.name == "host")?.offset as usize;
-    Some(move |data: &[u8]| {
-        let host =
-            data.get(at..at + 16).and_then(|bytes| bytes.try_into().ok()).map_or(0, u128::from_ne_bytes);
-        (host >> 64) as u64
-    })
 }
 
 /// What must hold for a binding or session. An omitted part matches everything.
@@ -167,7 +137,6 @@ impl Flows {
             bib6: find("bib6")?,
             sessions: find("sessions")?,
             peers: find("peers")?,
-            subscribers: find("subscribers"),
         })
     }
 
@@ -287,6 +256,7 @@ pub fn time_of(profile: u8, timeouts: &Timeouts) -> Option<u64> {
         [timeouts.udp, timeouts.icmp, timeouts.tcp_transitory, timeouts.tcp_established, timeouts.fragments];
     match profile {
         0..=4 => Some(times[usize::from(profile)].into()),
+        5 => Some(0),
         8..=12 => Some(u64::from(times[usize::from(profile) - 8]) + 18),
         16..=20 => Some(u64::from(times[usize::from(profile) - 16]) + 21),
         _ => None,

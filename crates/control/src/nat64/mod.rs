@@ -10,6 +10,7 @@ mod ranges;
 pub mod report;
 pub mod running;
 mod sessions;
+pub mod shares;
 
 pub use clat::{Clat, Found};
 pub use config::{
@@ -19,3 +20,4 @@ pub use config::{
 pub use entries::{ETHERNET_MTU, embedded, wanted};
 pub use running::{Running, counters, running, tables};
 pub use sessions::{binding_keys, expire_times, holder, resize};
+pub use shares::Shares;

@@ -12,6 +12,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use super::config::{Config, Filtering, Log, Pool, Protocol, Stateful, StaticBinding};
 use super::entries::{CONTROL, Call, Named, call};
 use super::running::{self, Running};
+use super::shares::Shares;
 use crate::plan::Desired;
 
 /// Expire profiles of sessions, in the order of [`Timeouts`](super::Timeouts): UDP, ICMP, TCP in transit, TCP established, fragments.
@@ -19,6 +20,11 @@ const PROFILES: [u32; 5] = [0, 1, 2, 3, 4];
 /// What is added to the profile of a session for that of its binding, by its host and by its port.
 const BINDING: u32 = 8;
 const OWNER: u32 = 16;
+/// The profile of the entry of a port that was claimed for nothing, which ends at once.
+const GIVEN_BACK: u32 = 5;
+/// First fragments that the table of the program remembers, and one part in so many is a source's.
+const FRAGMENTS: u32 = 16_384;
+const SOURCE: u32 = 8;
 /// A session restarts the timers of its binding every 2^24 microseconds at the latest, so those are longer by that and some more.
 const LONGER: u64 = 18_000_000;
 /// A row is looked at once a second, so the entry of a port ends behind that of its host.
@@ -69,10 +75,10 @@ pub(super) fn add(stateful: &Stateful, prefix: Option<Ipv6Net>, wanted: &mut Nam
             (2, log),
             (1, stateful.adopt.into()),
             (1, (!stateful.hosts.is_empty()).into()),
-            (24, stateful.subscriber_sessions.unwrap_or(0).into()),
         ],
     );
     wanted.defaults.push((table("choices"), choices));
+    wanted.defaults.push((table("shares"), call(&table("share"), &Shares::of(stateful).args())));
     for binding in &stateful.bindings {
         wanted.entries.extend(bound(binding));
     }
@@ -168,7 +174,7 @@ pub fn expire_times(stateful: &Stateful) -> Vec<Entity> {
         let binding = micros + LONGER;
         [time(profile, micros), time(profile + BINDING, binding), time(profile + OWNER, binding + BEHIND)]
     };
-    PROFILES.into_iter().zip(seconds).flat_map(of).collect()
+    PROFILES.into_iter().zip(seconds).flat_map(of).chain([time(GIVEN_BACK, 1)]).collect()
 }
 
 /// The table that says whether somebody holds packets, and its action for that.
@@ -191,17 +197,20 @@ pub fn resize(config: &Config, manifest: &mut Manifest) {
 
 /// What of a translator with sessions must be read for [`read`]. Nothing if it has none.
 pub(super) fn name(manifest: &Manifest, all: &mut Desired) {
-    let (Some(pools), Some(slots), Some(choices), Some(meter)) = (
+    let (Some(pools), Some(slots), Some(choices), Some(shares), Some(meter)) = (
         manifest.table_id(&table("pools")),
         manifest.table_id(&table("slots")),
         manifest.table_id(&table("choices")),
+        manifest.table_id(&table("shares")),
         manifest.meter_id(&table("new_sessions")),
     ) else {
         return;
     };
     all.tables.extend([pools, slots]);
     all.tables.extend(["hosts4", "hosts6"].iter().filter_map(|name| manifest.table_id(&table(name))));
-    all.entities.push(Entity::Default { table: choices, action: ActionCall::default() });
+    for table in [choices, shares] {
+        all.entities.push(Entity::Default { table, action: ActionCall::default() });
+    }
     all.entities.push(Entity::Meter { meter, index: 0, rates: Vec::new() });
 }
 
@@ -211,6 +220,7 @@ pub(super) fn read(held: &Desired, manifest: &Manifest, running: &mut Running) -
     let find =
         |name: &str| manifest.table_id(&table(name)).ok_or_else(|| format!("there is no table `{name}`"));
     let (slots, choices, bib4) = (find("slots")?, find("choices")?, find("bib4")?);
+    let shares = find("shares")?;
     let hosts4 = find("hosts4")?;
     let meter = manifest.meter_id(&table("new_sessions"));
     let mut nets = BTreeMap::new();
@@ -252,9 +262,17 @@ pub(super) fn read(held: &Desired, manifest: &Manifest, running: &mut Running) -
                 running.sessions.push(("log".into(), log.into()));
                 let adopts = if of("adopt") == 1 { "true" } else { "false" };
                 running.sessions.push(("adopt-connections".into(), adopts.into()));
-                let most = of("sessions");
-                let most = if most == 0 { "no limit".to_string() } else { most.to_string() };
-                running.sessions.push(("subscriber-sessions".into(), most));
+            }
+            Entity::Default { table, action } if *table == shares => {
+                let params = running::named(manifest, *table, action)?;
+                for (key, name) in [
+                    ("subscriber-sessions", "sessions"),
+                    ("subscriber-bindings", "bindings"),
+                    ("outside-sessions", "outside"),
+                ] {
+                    let most = running::parameter(&params, name);
+                    running.sessions.push((key.into(), most.to_string()));
+                }
             }
             Entity::Meter { meter: of, index: 0, rates } if Some(*of) == meter => {
                 let rate = rates
@@ -332,6 +350,13 @@ fn net6(base: u128, length: u8) -> Ipv6Net {
 pub(super) fn new_sessions(stateful: &Stateful) -> (String, Vec<Rate>) {
     let rates = stateful.new_sessions.map_or_else(Vec::new, |rate| vec![super::entries::held(rate); 2]);
     (table("new_sessions"), rates)
+}
+
+/// The name and the rate of the meter of first fragments by source: so many as are a source's share while one is remembered, half of them at once.
+pub(super) fn new_fragments(stateful: &Stateful) -> (String, Vec<Rate>) {
+    let half = FRAGMENTS / SOURCE / 2;
+    let rate = super::entries::held((half / stateful.timeouts.fragments.max(1)).max(1));
+    (table("new_fragments"), vec![Rate { burst: half.into(), ..rate }; 2])
 }
 
 #[cfg(test)]

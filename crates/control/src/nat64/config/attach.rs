@@ -13,6 +13,8 @@ pub struct Attach {
     pub interfaces: Vec<String>,
     /// What the lanes do.
     pub lanes: Lanes,
+    /// Whether nobody tells the program which interface of the machine a packet has arrived at: it reads a TUN interface.
+    pub blind: bool,
 }
 
 /// What lanes do with the packets that they have translated, and at which hook they are.
@@ -46,7 +48,8 @@ const INTERFACES: &str = "`interfaces = [\"eth0\", \"eth1\"]`";
 
 impl<'a> Reader<'a> {
     pub(super) fn attach(&mut self, value: Option<&Value<'a>>, device: &str) -> Attach {
-        let mut attach = Attach { device: device.to_string(), interfaces: Vec::new(), lanes: Lanes::Routed };
+        let mut attach =
+            Attach { device: device.to_string(), interfaces: Vec::new(), lanes: Lanes::Routed, blind: false };
         let Some(value) = value else { return attach };
         let hint = "write `attach = { device = \"nat64\" }`";
         let Some(table) = value.get_ref().as_table() else {

@@ -31,8 +31,13 @@ pub struct Stateful {
     pub max_sessions: Option<u32>,
     /// How many sessions a second the hosts of a /64 may open; `None` is no limit (RFC 6888 REQ-4).
     pub new_sessions: Option<u32>,
-    /// How many sessions the hosts of a /64 may have; `None` is no limit (RFC 6888 REQ-4).
+    /// How many sessions and how many bindings a subscriber may have (RFC 6888 REQ-4); `None` is a share of all
+    /// ([`Shares`](crate::nat64::Shares)).
     pub subscriber_sessions: Option<u32>,
+    #[allow(missing_docs)]
+    pub subscriber_bindings: Option<u32>,
+    /// How many sessions packets from IPv4 may make; `None` is a share of all.
+    pub outside_sessions: Option<u32>,
     /// The key from which ports and addresses are chosen; `None` lets `up` choose one.
     pub secret: Option<[u64; 2]>,
     /// What is reported of what packets make.
@@ -167,7 +172,7 @@ pub enum Log {
 const POOL_KEYS: [&str; 6] = ["hosts", "addresses", "ports", "block", "max-ports", "subscriber"];
 const PORTS: RangeInclusive<u16> = 1024..=65535;
 /// The keys of the section `nat64` that belong to mode `stateful`.
-pub(super) const KEYS: [&str; 11] = [
+pub(super) const KEYS: [&str; 13] = [
     "pool",
     "ports",
     "filtering",
@@ -176,6 +181,8 @@ pub(super) const KEYS: [&str; 11] = [
     "max-sessions",
     "new-sessions",
     "subscriber-sessions",
+    "subscriber-bindings",
+    "outside-sessions",
     "secret",
     "log",
     "log-to",
@@ -327,7 +334,9 @@ impl<'a> Reader<'a> {
             timeouts: table.get("timeouts").map_or_else(Timeouts::default, |v| self.timeouts(v)),
             max_sessions: table.get("max-sessions").and_then(|v| self.max_sessions(v)),
             new_sessions: table.get("new-sessions").and_then(|v| self.new_sessions(v)),
-            subscriber_sessions: table.get("subscriber-sessions").and_then(|v| self.subscriber_sessions(v)),
+            subscriber_sessions: self.share(table, "subscriber-sessions"),
+            subscriber_bindings: self.share(table, "subscriber-bindings"),
+            outside_sessions: self.share(table, "outside-sessions"),
             secret: table.get("secret").and_then(|v| self.secret(v)),
             log: table.get("log").map_or(Log::Nothing, |v| self.log(v)),
             log_to: self.log_to(table.get("log-to"), table.get("log")),
@@ -476,7 +485,7 @@ impl<'a> Reader<'a> {
                 Some(first..=last)
             }
             Some(_) => {
-                let hint = "a host's port keeps its parity (RFC 4787 REQ-4), so the first port is even, and the last one is odd";
+                let hint = "a host's UDP port keeps its parity (RFC 4787 REQ-4), so the first port is even, and the last one is odd";
                 self.problem(value.span(), format!("`{text}` are no pairs of ports"), hint);
                 None
             }
@@ -495,7 +504,7 @@ impl<'a> Reader<'a> {
     fn pairs(&mut self, value: &Value<'a>, key: &str) -> Option<u16> {
         let ports = self.integer(value, key, 2..=32_768)? as u16;
         if ports % 2 == 1 {
-            let hint = "a host's port keeps its parity (RFC 4787 REQ-4)";
+            let hint = "a host's UDP port keeps its parity (RFC 4787 REQ-4)";
             self.problem(value.span(), format!("`{key}` is not an even number of ports"), hint);
             return None;
         }
@@ -563,8 +572,8 @@ impl<'a> Reader<'a> {
         self.integer(value, "new-sessions", 1..=10_000_000).map(|n| n as u32)
     }
 
-    fn subscriber_sessions(&mut self, value: &Value<'a>) -> Option<u32> {
-        self.integer(value, "subscriber-sessions", 16..=1 << 23).map(|n| n as u32)
+    fn share(&mut self, table: &DeTable<'a>, key: &str) -> Option<u32> {
+        table.get(key).and_then(|value| self.integer(value, key, 16..=(1 << 24) - 1)).map(|n| n as u32)
     }
 
     fn max_sessions(&mut self, value: &Value<'a>) -> Option<u32> {
@@ -741,6 +750,8 @@ ipv6 = "[2001:db8::7]:8443"
                 &["has 2 ports"],
             ),
             ("filtering = \"address-dependent\"", "subscriber-sessions = 3", 6, &["16"]),
+            ("filtering = \"address-dependent\"", "subscriber-bindings = 0", 6, &["16"]),
+            ("filtering = \"address-dependent\"", "outside-sessions = 100000000", 6, &["16777215"]),
             ("\"203.0.113.7:443\"", "\"[2001:db8::1]:443\"", 15, &["wrong protocols"]),
             ("ipv6 = \"[2001:db8::7]:8443\"", "", 15, &["without `ipv6`"]),
             (
