@@ -1,6 +1,7 @@
 //! The errors of the environment, with a hint where there is a usual remedy.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -34,9 +35,15 @@ pub enum Error {
     /// DPDK reported an error.
     #[error("dpdk: {0}")]
     Dpdk(String),
-    /// The C compiler is missing, or it rejects the C that Strait emitted.
+    /// The C compiler is missing, or it did not end.
     #[error("{0}")]
     Compiler(String),
+    /// The C compiler does not take the C that Strait emitted. What it says may quote files of this machine.
+    #[error("{0}")]
+    Refused(Box<crate::compiler::Refusal>),
+    /// Nobody wants the result any more.
+    #[error("it was cancelled")]
+    Cancelled,
     /// A compiled program is not one of Strait's, or cannot be loaded.
     #[error("cannot load the object {name}: {why}")]
     Library {
@@ -56,6 +63,17 @@ pub enum Error {
     /// An instance with that name already exists.
     #[error("`{0}` is loaded already; take it down first, or reload it")]
     Exists(PathBuf),
+    /// Another process changes the instance, and has done so for long.
+    #[error("{} changes `{instance}` and has its lock; waited {} s for it, and nothing was changed{}",
+        who(*holder), waited.as_secs(), holder.map(|process| format!("\n  hint: wait for it, or end it: `kill {process}`")).unwrap_or_default())]
+    Locked {
+        /// The name of the instance.
+        instance: String,
+        /// How long it was waited for.
+        waited: Duration,
+        /// The process, if it is visible here.
+        holder: Option<u32>,
+    },
     /// The interface has an XDP program of somebody else, which Strait never replaces.
     #[error(
         "{interface} has an XDP program already, and Strait replaces no program of others; hint: `ip link show {interface}` names it, `ip link set {interface} xdp off` removes it if nothing holds it"
@@ -119,6 +137,14 @@ impl<T> Context<T> for std::io::Result<T> {
 /// A hint at the end of a line; empty if there is none.
 pub(crate) fn cure(hint: Option<&String>) -> String {
     hint.map(|hint| format!("; hint: {hint}")).unwrap_or_default()
+}
+
+/// A process for messages: its number and its name.
+fn who(process: Option<u32>) -> String {
+    let Some(process) = process else { return "a process that is not visible here".to_owned() };
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    let name: String = name.trim_end().chars().filter(|c| !c.is_control()).collect();
+    format!("process {process} (`{name}`)")
 }
 
 /// The usual remedy for an error number.

@@ -7,6 +7,7 @@
 //! * [`bpf`]: eBPF objects: loading, pins, attachment, maps as bytes, test runs;
 //! * [`ebpf`]: a compiled P4 program in the kernel: its tables, counters, ports and drop reasons by name;
 //! * [`workdir`]: private directories, for what is compiled and loaded;
+//! * [`compiler`]: the C compiler, which is trusted with nothing; `confine`: what it gives up;
 //! * `object`: compiled C, kept by its content; [`native`]: a compiled P4 program in this process, and bursts of packets;
 //! * [`lookup`]: lookups without a program, for measurements;
 //! * [`port`]: packet drivers; [`switch`]: workers that carry packets between ports;
@@ -20,11 +21,13 @@
 //! * [`pcap`]: capture files;
 //! * [`generator`]: the benchmark's own traffic.
 //!
-//! Unsafe code lives behind nine doors only: `sys` (the system calls that no crate wraps), [`netns`] (`setns`),
+//! Unsafe code lives behind ten doors only: `sys` (the system calls that no crate wraps), `confine` (between fork and exec), [`netns`] (`setns`),
 //! [`packet`] (the raw socket), [`generator`] (batched sends), [`port`] (memory and sockets of packet drivers),
 //! [`signals`] (masks), [`privileges`] (`prctl`), [`lookup`] (a harness for measurements) and [`native`] (machine code that Strait made).
 
 pub mod bpf;
+pub mod compiler;
+mod confine;
 pub mod controller;
 pub mod doctor;
 pub mod duplicates;
@@ -43,6 +46,7 @@ pub mod ping;
 pub mod port;
 pub mod privileges;
 pub mod routers;
+pub mod served;
 pub mod signals;
 pub mod switch;
 mod sys;

@@ -1,9 +1,9 @@
 //! Where a running switch can be found and asked by commands of the same user on this machine: a Unix socket for each process, named after its
 //! number, in a directory that no other user can enter. Both ends also check who the other one is.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -26,14 +26,7 @@ pub struct Place(PathBuf);
 impl Listener {
     /// Makes the socket, and the directory if it is missing.
     pub fn open() -> Result<(Listener, Place)> {
-        let dir = directory()?;
-        let made = DirBuilder::new().mode(0o700).create(&dir);
-        if let Err(why) = made
-            && why.kind() != ErrorKind::AlreadyExists
-        {
-            return Err(why).context(|| format!("make {}", dir.display()));
-        }
-        let path = checked(&dir)?.join(std::process::id().to_string());
+        let path = made()?.join(std::process::id().to_string());
         // Processes that were killed have left theirs. One with our number is of such a process, too.
         processes()?;
         let _ = std::fs::remove_file(&path);
@@ -88,6 +81,28 @@ pub fn connect(process: u32) -> Result<UnixStream> {
     match user == 0 || user == sys::euid() {
         true => Ok(stream),
         false => Err(Error::Untrusted { path, why: "another user listens there".to_string() }),
+    }
+}
+
+/// Waits until no other process has this lock, and holds it until the value is dropped or the process ends: for the moment in which something is
+/// made that there must be once. It is a file beside the sockets, which no other user can open.
+pub(crate) fn lock(name: &str) -> Result<File> {
+    let path = made()?.join(name);
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    let file = options.open(&path).context(|| format!("open {}", path.display()))?;
+    file.lock().context(|| format!("lock {}", path.display()))?;
+    Ok(file)
+}
+
+/// The directory of this user's sockets, which is made if it is missing.
+fn made() -> Result<PathBuf> {
+    let dir = directory()?;
+    match DirBuilder::new().mode(0o700).create(&dir) {
+        Err(why) if why.kind() != ErrorKind::AlreadyExists => {
+            Err(why).context(|| format!("make {}", dir.display()))
+        }
+        _ => checked(&dir),
     }
 }
 

@@ -9,6 +9,7 @@ pub mod queues;
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
 
 use abi::native::{Burst, DROPPED, PARTIAL, Packet, SENT};
@@ -117,11 +118,12 @@ impl NativeProgram {
         &self.memory
     }
 
-    /// Runs the program on a batch of packets. Each packet gets its verdict.
+    /// Runs the program on a batch of packets. Each packet gets its verdict. Panics if the worker is of another program.
     pub fn run(&self, worker: &mut Worker, batch: &mut Batch) {
+        assert!(worker.is_of(&self.memory), "a worker of another program");
         worker.burst(|worker| {
             batch.lend(worker);
-            // SAFETY: the memory is that of this program; the packets point into buffers that are borrowed by us alone, and say
+            // SAFETY: the memory is that of this program, and the worker is of that memory; the packets point into buffers that are borrowed by us alone, and say
             // truly how much room is around them; there are as many as pointers in use, and room to name all of them and all spare
             // buffers as sent.
             unsafe {
@@ -141,16 +143,45 @@ pub enum Verdict {
     Dropped(u32),
 }
 
+/// An array of which machine code has pointers. It is only reached through the pointer that it was allocated with: a reference to the whole of it
+/// would take the right from all others (Stacked Borrows, Tree Borrows).
+struct Array<T> {
+    start: NonNull<T>,
+    count: usize,
+}
+
+impl<T> Array<T> {
+    fn new(all: Vec<T>) -> Array<T> {
+        let all = Box::leak(all.into_boxed_slice());
+        Array { count: all.len(), start: NonNull::from(all).cast() }
+    }
+
+    /// A pointer to an element, or to the end.
+    fn at(&self, index: usize) -> *mut T {
+        assert!(index <= self.count, "outside of the array");
+        // SAFETY: within the allocation or at its end, by the line above.
+        unsafe { self.start.as_ptr().add(index) }
+    }
+}
+
+impl<T> Drop for Array<T> {
+    fn drop(&mut self) {
+        let all = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.count);
+        // SAFETY: `new` has made it of a box of this length, and nothing borrowed from it is left.
+        drop(unsafe { Box::from_raw(all) });
+    }
+}
+
 /// A reusable batch of packets with their buffers, and free buffers for the clones that programs make.
 pub struct Batch {
     /// The memory of all buffers.
-    memory: Vec<u8>,
+    memory: Array<u8>,
     /// Size of the largest packet in bytes.
     largest: usize,
     /// Distance between buffers in bytes.
     stride: usize,
     /// The received packets, then the free ones for clones.
-    packets: Vec<Packet>,
+    packets: Array<Packet>,
     /// Pointers to the received packets, for the program.
     pointers: Vec<*mut Packet>,
     used: usize,
@@ -170,9 +201,10 @@ impl Batch {
     /// A batch for `packets` packets of at most `largest` bytes, with `copies` free buffers.
     pub fn new(packets: usize, largest: usize, copies: usize) -> Batch {
         let stride = (HEADROOM + largest + TAILROOM).next_multiple_of(64);
-        let mut memory = vec![0; (packets + copies) * stride];
-        let packet = |buffer: &mut [u8]| Packet {
-            data: buffer[HEADROOM..].as_mut_ptr(),
+        let count = packets + copies;
+        let memory = Array::new(vec![0; count * stride]);
+        let packet = |at: usize| Packet {
+            data: memory.at(at * stride + HEADROOM),
             length: 0,
             headroom: HEADROOM as u32,
             tailroom: 0,
@@ -183,8 +215,8 @@ impl Batch {
             flags: 0,
             token: 0,
         };
-        let mut all: Vec<Packet> = memory.chunks_mut(stride).map(packet).collect();
-        let mut pointers: Vec<_> = all.iter_mut().map(std::ptr::from_mut).collect();
+        let all = Array::new((0..count).map(packet).collect());
+        let mut pointers: Vec<_> = (0..count).map(|at| all.at(at)).collect();
         let sent = pointers.clone();
         let spare = pointers.split_off(packets);
         Batch {
@@ -223,8 +255,12 @@ impl Batch {
     #[inline]
     pub fn room(&mut self) -> Option<&mut [u8]> {
         let at = self.used;
-        let start = at * self.stride + HEADROOM;
-        (at < self.pointers.len()).then(|| &mut self.memory[start..start + self.largest])
+        if at >= self.pointers.len() {
+            return None;
+        }
+        let start = self.memory.at(at * self.stride + HEADROOM);
+        // SAFETY: a buffer has room for the largest packet between its headroom and its tailroom; the batch is borrowed alone, and no program runs.
+        Some(unsafe { std::slice::from_raw_parts_mut(start, self.largest) })
     }
 
     /// Adds the packet that was written into [`Batch::room`]. Returns false if it does not fit.
@@ -235,8 +271,8 @@ impl Batch {
             return false;
         }
         self.offloads[at] = offload;
-        self.packets[at] = Packet {
-            data: self.memory[at * self.stride + HEADROOM..].as_mut_ptr(),
+        let packet = Packet {
+            data: self.memory.at(at * self.stride + HEADROOM),
             length: length as u32,
             headroom: HEADROOM as u32,
             tailroom: (self.stride - HEADROOM - length) as u32,
@@ -247,6 +283,8 @@ impl Batch {
             flags: if offload.is_some() { PARTIAL } else { 0 },
             token: at as u32,
         };
+        // SAFETY: one of the received packets, by the check above; no program runs while the batch is borrowed.
+        unsafe { self.pointers[at].write(packet) };
         self.used += 1;
         true
     }
@@ -318,13 +356,18 @@ impl Batch {
     }
 
     fn packet(&self, at: usize) -> (Option<Verdict>, &[u8]) {
-        let packet = &self.packets[at];
+        let (packet, start) = (self.packets.at(at), self.memory.at(at * self.stride));
+        // SAFETY: callers name received packets only; a program leaves each of them within its buffer, and none runs while the batch is borrowed.
+        let (packet, bytes) = unsafe {
+            let packet = &*packet;
+            let data = start.add(packet.headroom as usize);
+            (packet, std::slice::from_raw_parts(data, packet.length as usize))
+        };
         let verdict = match packet.verdict {
             SENT => Some(Verdict::Sent(packet.port)),
             DROPPED => Some(Verdict::Dropped(packet.reason)),
             _ => None,
         };
-        let start = at * self.stride + packet.headroom as usize;
-        (verdict, &self.memory[start..start + packet.length as usize])
+        (verdict, bytes)
     }
 }

@@ -4,7 +4,7 @@
 //! An [`Object`] is an open file that only root and this user can have written. The same descriptor is checked and loaded, so another user
 //! cannot replace the file in between.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use abi::native::C_FLAGS;
 use sha2::{Digest, Sha256};
 
+use crate::compiler::{self, Cancel};
 use crate::error::Context;
 use crate::workdir::{self, WorkDir};
 use crate::{Error, Result};
@@ -38,6 +39,11 @@ impl Object {
 
     /// Like [`Object::make`], with more flags for the compiler.
     pub fn make_with(c: &str, more: &[String]) -> Result<Object> {
+        Object::make_until(c, more, &Cancel::default())
+    }
+
+    /// Like [`Object::make_with`], for work that may be cancelled.
+    pub fn make_until(c: &str, more: &[String], cancel: &Cancel) -> Result<Object> {
         let name = name_of(c, more)?;
         let cache = match Cache::open() {
             Ok(cache) => cache,
@@ -50,7 +56,7 @@ impl Object {
         if let Some(object) = cache.as_ref().and_then(|cache| cache.find(&name)) {
             return Ok(object);
         }
-        let object = compile(c, more, &name)?;
+        let object = compile(c, more, &name, cancel)?;
         // If the object cannot be cached, it can still be used.
         if let Some(cache) = &cache {
             let _ = object.bytes().map(|bytes| cache.keep(&name, &bytes));
@@ -178,24 +184,13 @@ fn name_of(c: &str, more: &[String]) -> Result<String> {
     Ok(digest.finalize().iter().take(16).map(|b| format!("{b:02x}")).collect())
 }
 
-/// Compiles an object in a private directory, which is removed afterwards. The object stays accessible through its descriptor.
-fn compile(c: &str, more: &[String], name: &str) -> Result<Object> {
+/// Compiles an object. The object is in a file that the compiler cannot write.
+fn compile(c: &str, more: &[String], name: &str, cancel: &Cancel) -> Result<Object> {
+    let flags = C_FLAGS.iter().copied().chain([PROCESSOR]).chain(more.iter().map(String::as_str));
+    let arguments: Vec<&OsStr> = flags.map(OsStr::new).collect();
+    let bytes = compiler::compile(&compiler(), &arguments, c, cancel)?;
     let dir = WorkDir::new()?;
-    let source = dir.write("program.c", c.as_bytes())?;
-    let compiler = compiler();
-    let run = Command::new(&compiler)
-        .args(C_FLAGS)
-        .arg(PROCESSOR)
-        .arg("-o")
-        .arg(dir.path().join("program.so"))
-        .arg(&source)
-        .args(more)
-        .output();
-    let run = run.map_err(|e| Error::Compiler(format!("cannot run {}: {e}", compiler.to_string_lossy())))?;
-    if !run.status.success() {
-        let log = String::from_utf8_lossy(&run.stderr);
-        return Err(Error::Compiler(format!("the C compiler does not take the program:\n{log}")));
-    }
+    dir.write("program.so", &bytes)?;
     Ok(Object { file: dir.open("program.so")?, name: name.to_owned() })
 }
 

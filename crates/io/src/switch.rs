@@ -1,12 +1,17 @@
 //! A switch: a native program, its ports, and the workers that move packets between them.
 //!
 //! Each worker is a thread on a processor of its own, with its own queue of every port. A worker receives a burst from a port, runs the
-//! program on it, and queues the packets that leave. After it has polled all ports, it flushes them. It neither locks nor allocates for a
-//! packet. Digests and messages go through a bounded channel; one that finds the channel full is dropped and counted. A worker without packets for
+//! program on it, and queues the packets that leave. After it has polled all ports, it flushes them. It neither waits nor allocates for a
+//! packet; the only locks are those of a bucket that learns and of a meter's cell, which are spun on for a few instructions, but for longer if the
+//! operating system has suspended the thread that holds one (docs/native.md). Digests and messages go through a bounded channel; one that finds the channel full is dropped and counted. A worker without packets for
 //! a while sleeps until a packet arrives.
+//!
+//! A worker that panics ends all of them, so that the process ends with the reason, instead of serving only a part of the packets.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,8 +65,10 @@ pub struct Switch {
 /// The state that the workers share with their switch.
 struct Running {
     stop: AtomicBool,
-    /// Number of workers that have not ended.
-    busy: AtomicU64,
+    /// What each worker does.
+    workers: Vec<State>,
+    /// Number of workers that have panicked.
+    panics: AtomicU64,
     /// Number of digests and messages lost because the channel or a worker's buffer was full.
     lost: AtomicU64,
     /// For each worker: the counts of its queue of each port.
@@ -73,14 +80,36 @@ struct Running {
     /// The program that the workers are to run, and its number. A worker that has another number takes it.
     program: Mutex<Arc<NativeProgram>>,
     generation: AtomicU64,
-    /// Whether the workers are to wait between two bursts, and how many of them do.
+    /// Whether the workers are to wait between two bursts.
     pause: AtomicBool,
-    paused: AtomicU64,
-    /// Number of workers that run the current program.
-    current: AtomicU64,
     /// The taps of a watcher that the workers have not taken yet, and how often there was one. A worker that has another number takes its tap.
     taps: Mutex<Vec<Option<Tap>>>,
     watched: AtomicU64,
+}
+
+/// What a worker does, for those who wait for it. Nobody waits for one that has ended.
+#[derive(Default)]
+struct State {
+    ended: AtomicBool,
+    /// The number of the program that it runs ([`Running::generation`]).
+    generation: AtomicU64,
+    /// Whether it waits between two bursts.
+    paused: AtomicBool,
+}
+
+impl Running {
+    /// Waits until each worker has ended or is as it shall be.
+    fn wait_for(&self, is_there: impl Fn(&State) -> bool) {
+        let done = |state: &State| state.ended.load(Ordering::Acquire) || is_there(state);
+        while !self.workers.iter().all(done) {
+            std::thread::sleep(BRIEFLY);
+        }
+    }
+
+    /// Remembers the first error of a worker.
+    fn fail(&self, error: PortError) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
 }
 
 /// The number of a port in the program, and one queue for each worker.
@@ -113,7 +142,8 @@ impl Switch {
         let (send, told) = sync_channel(TOLD);
         let running = Arc::new(Running {
             stop: AtomicBool::new(false),
-            busy: AtomicU64::new(workers as u64),
+            workers: (0..workers).map(|_| State::default()).collect(),
+            panics: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             counts: (0..workers).map(|_| Mutex::new(Vec::new())).collect(),
             queues: Mutex::default(),
@@ -121,8 +151,6 @@ impl Switch {
             program: Mutex::new(program.clone()),
             generation: AtomicU64::new(0),
             pause: AtomicBool::new(false),
-            paused: AtomicU64::new(0),
-            current: AtomicU64::new(workers as u64),
             taps: Mutex::default(),
             watched: AtomicU64::new(0),
         });
@@ -173,24 +201,17 @@ impl Switch {
     pub fn replace(&mut self, program: Arc<NativeProgram>) {
         self.memory = program.memory().clone();
         self.program = program.clone();
-        self.running.current.store(0, Ordering::Release);
         *self.running.program.lock().unwrap_or_else(PoisonError::into_inner) = program;
-        self.running.generation.fetch_add(1, Ordering::Release);
-        while self.running.current.load(Ordering::Acquire) < self.running.busy.load(Ordering::Acquire) {
-            std::thread::sleep(BRIEFLY);
-        }
+        let generation = self.running.generation.fetch_add(1, Ordering::Release) + 1;
+        self.running.wait_for(|worker| worker.generation.load(Ordering::Acquire) == generation);
     }
 
     /// Runs `act` while all workers wait between two bursts. Packets wait in the queues of the ports.
     fn between_bursts<R>(&mut self, act: impl FnOnce(&mut Switch) -> R) -> R {
         // A worker that is about to leave the last pause still counts as paused, and would not wait in this one.
-        while self.running.paused.load(Ordering::Acquire) > 0 {
-            std::thread::sleep(BRIEFLY);
-        }
+        self.running.wait_for(|worker| !worker.paused.load(Ordering::Acquire));
         self.running.pause.store(true, Ordering::Release);
-        while self.running.paused.load(Ordering::Acquire) < self.running.busy.load(Ordering::Acquire) {
-            std::thread::sleep(BRIEFLY);
-        }
+        self.running.wait_for(|worker| worker.paused.load(Ordering::Acquire));
         let done = act(self);
         self.running.pause.store(false, Ordering::Release);
         done
@@ -245,7 +266,12 @@ impl Switch {
 
     /// Whether all workers have ended, so that no packet will be processed any more.
     pub fn ended(&self) -> bool {
-        self.running.busy.load(Ordering::Acquire) == 0
+        self.running.workers.iter().all(|worker| worker.ended.load(Ordering::Acquire))
+    }
+
+    /// The number of workers that have panicked. The others have ended with them.
+    pub fn panics(&self) -> u64 {
+        self.running.panics.load(Ordering::Relaxed)
     }
 
     /// The counts of each port, in the order of [`Switch::start`]. They are at most a second old.
@@ -373,6 +399,24 @@ struct Worker {
     watched: u64,
 }
 
+/// Tells that a worker has ended.
+struct Ended {
+    running: Arc<Running>,
+    number: usize,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.running.workers[self.number].ended.store(true, Ordering::Release);
+    }
+}
+
+/// The message of a panic.
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
+}
+
 /// A batch that receives packets from a port.
 struct Filling<'b> {
     batch: &'b mut Batch,
@@ -435,7 +479,11 @@ impl Worker {
         self.worker = program.memory().worker();
         self.no_such_port = no_such_port(&program);
         (self.program, self.generation) = (program, generation);
-        self.running.current.fetch_add(1, Ordering::Release);
+        self.state().generation.store(generation, Ordering::Release);
+    }
+
+    fn state(&self) -> &State {
+        &self.running.workers[self.number]
     }
 
     /// Takes its tap, if there is a new watcher.
@@ -454,21 +502,31 @@ impl Worker {
         if !self.running.pause.load(Ordering::Acquire) {
             return;
         }
-        self.running.paused.fetch_add(1, Ordering::Release);
+        self.state().paused.store(true, Ordering::Release);
         while self.running.pause.load(Ordering::Acquire) && !self.running.stop.load(Ordering::Acquire) {
             std::thread::sleep(BRIEFLY);
         }
-        self.running.paused.fetch_sub(1, Ordering::Release);
+        self.state().paused.store(false, Ordering::Release);
     }
 
     /// Runs until the switch stops, or until no port will receive any more.
     fn run(mut self) {
-        let result = self.poll();
-        if let Err(error) = result {
-            *self.running.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        // Whatever happens below, nobody waits for this worker any more.
+        let _ended = Ended { running: self.running.clone(), number: self.number };
+        // The worker is used no more after a panic, except for its counts.
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let result = self.poll();
+            self.publish_counts();
+            result
+        }));
+        match result {
+            Ok(result) => result.err().into_iter().for_each(|error| self.running.fail(error)),
+            Err(panic) => {
+                self.running.panics.fetch_add(1, Ordering::Relaxed);
+                self.running.fail(PortError(format!("worker {} panicked: {}", self.number, said(&*panic))));
+                self.running.stop.store(true, Ordering::Release);
+            }
         }
-        self.publish_counts();
-        self.running.busy.fetch_sub(1, Ordering::Release);
     }
 
     fn poll(&mut self) -> std::result::Result<(), PortError> {

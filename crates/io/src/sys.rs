@@ -576,17 +576,17 @@ pub fn xdp_socket() -> io::Result<OwnedFd> {
     if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(owned(i64::from(fd))) }
 }
 
-/// Mounts the BPF file system on /sys/fs/bpf.
+/// Mounts the BPF file system on /sys/fs/bpf, so that no other user can enter it.
 pub fn mount_bpffs() -> io::Result<()> {
-    let (name, dir) = (c"bpf", c"/sys/fs/bpf");
-    // SAFETY: all strings are constants with a NUL; there is no data.
+    let (name, dir, options) = (c"bpf", c"/sys/fs/bpf", c"mode=0700");
+    // SAFETY: all strings are constants with a NUL.
     let result = unsafe {
         libc::mount(
             name.as_ptr(),
             dir.as_ptr(),
             name.as_ptr(),
             libc::MS_NOSUID | libc::MS_NODEV,
-            std::ptr::null(),
+            options.as_ptr().cast(),
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -82,15 +82,7 @@ pub(crate) fn trusted_place(dir: &Path) -> std::result::Result<PathBuf, String> 
     let real = dir.canonicalize().map_err(|e| format!("{}: {e}", dir.display()))?;
     for above in real.ancestors() {
         let found = above.symlink_metadata().map_err(|e| format!("{}: {e}", above.display()))?;
-        // In a sticky directory other users can create entries, but cannot remove or rename entries that are not theirs.
-        let is_sticky = found.mode() & 0o1000 != 0;
-        let problem = match () {
-            () if !found.is_dir() => "is no directory",
-            () if !is_owner_trusted(&found) => "belongs to another user",
-            () if is_writable_by_others(&found) && !is_sticky => "can be written by other users",
-            () => continue,
-        };
-        return Err(format!("{} {problem}", above.display()));
+        trusted_above(&found).map_err(|problem| format!("{} {problem}", above.display()))?;
     }
     Ok(real)
 }
@@ -104,13 +96,39 @@ pub(crate) fn trusted(found: &Metadata) -> std::result::Result<(), &'static str>
     }
 }
 
+/// Checks a directory for what is directly in it: that no other user can remove or rename that. Returns the reason if others can.
+pub(crate) fn trusted_above(found: &Metadata) -> std::result::Result<(), &'static str> {
+    // In a sticky directory other users can create entries, but cannot remove or rename entries that are not theirs.
+    let is_sticky = found.mode() & 0o1000 != 0;
+    match () {
+        () if !found.is_dir() => Err("is no directory"),
+        () if !is_owner_trusted(found) => Err("belongs to another user"),
+        () if is_writable_by_others(found) && !is_sticky => Err("can be written by other users"),
+        () => Ok(()),
+    }
+}
+
+/// A user for messages: the number, and the name if /etc/passwd has one.
+pub(crate) fn user(number: u32) -> String {
+    let all = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = all.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(number)).then(|| name.to_owned())
+    });
+    match name {
+        Some(name) => format!("the user `{name}` ({number})"),
+        None => format!("the user {number}"),
+    }
+}
+
 fn is_writable_by_others(found: &Metadata) -> bool {
     found.mode() & 0o022 != 0
 }
 
 /// Whether the owner is root or this user. In a user namespace that does not map the host's root, the host's directories seem to belong to
 /// [`NOBODY`], who is trusted there: such a process has no more rights than the user who created the namespace.
-fn is_owner_trusted(found: &Metadata) -> bool {
+pub(crate) fn is_owner_trusted(found: &Metadata) -> bool {
     found.uid() == 0 || found.uid() == sys::euid() || (found.uid() == NOBODY && is_host_root_absent())
 }
 

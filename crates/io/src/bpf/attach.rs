@@ -214,16 +214,23 @@ impl Instance {
             other => other.context(|| format!("add a clsact qdisc to {interface}"))?,
         }
         remove_lost_filter(ifindex, hook)?;
+        // Before the filter is there: another process removes one that no instance remembers.
+        let mark = format!("clsact-{ifindex}-{}", hook.name());
+        self.remember(&mark)?;
+        let forget = |error: String| {
+            let _ = fs::remove_dir(self.path().join("links").join(&mark));
+            failed(error)
+        };
         let mut program =
-            SchedClassifier::from_pin(self.program_path(hook)).map_err(|e| failed(e.to_string()))?;
+            SchedClassifier::from_pin(self.program_path(hook)).map_err(|e| forget(e.to_string()))?;
         let options = TcAttachOptions::Netlink(NlOptions { priority: PRIORITY, handle: 1 });
         let link = program
             .attach_with_options(interface, hook.clsact(), options)
             .and_then(|id| program.take_link(id))
-            .map_err(|e| failed(e.to_string()))?;
+            .map_err(|e| forget(e.to_string()))?;
         // Dropping the link would detach the filter.
         std::mem::forget(link);
-        self.remember(&format!("clsact-{ifindex}-{}", hook.name()))
+        Ok(())
     }
 
     /// Leaves a mark among the links: an empty directory. A BPF file system allows nothing else besides pins.
@@ -255,6 +262,43 @@ pub fn at(ifindex: u32, hook: Hook) -> Result<Vec<Attached>> {
     };
     // A program may go while they are listed.
     Ok(ids.into_iter().filter_map(attached).collect())
+}
+
+/// A program of Strait where packets come into an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ours {
+    /// The name of its instance.
+    pub instance: String,
+    /// Where it is attached.
+    pub hook: Hook,
+    /// What the kernel says of the program.
+    pub program: Attached,
+}
+
+/// The programs of Strait that get what comes into an interface of the calling thread's network namespace.
+pub fn ours(ifindex: u32) -> Result<Vec<Ours>> {
+    let links = link::Handle::open()?.links()?;
+    let xdp = links.iter().find(|link| link.index == ifindex).and_then(|link| link.xdp);
+    let there: Vec<u32> = at(ifindex, Hook::Ingress)?.iter().map(|program| program.id).collect();
+    let mut found = Vec::new();
+    for name in Instance::all()? {
+        let instance = Instance::unseen(&name)?;
+        // Indexes are those of a namespace, so what counts is which program the kernel has at this one.
+        let of_interface = |(index, hook): &(u32, Hook)| *index == ifindex && *hook != Hook::Egress;
+        for (_, hook) in instance.attachments()?.into_iter().filter(of_interface) {
+            // It may go while they are listed.
+            let Ok(id) = instance.program_at(hook).and_then(|program| program.number()) else { continue };
+            let is_there = match hook {
+                Hook::Xdp(mode) => xdp.is_some_and(|xdp| (xdp.mode, xdp.program) == (mode, id)),
+                Hook::Ingress | Hook::Egress => {
+                    there.contains(&id) || (there.is_empty() && has_filter(ifindex, hook))
+                }
+            };
+            let program = attached(id).filter(|_| is_there);
+            found.extend(program.map(|program| Ours { instance: name.clone(), hook, program }));
+        }
+    }
+    Ok(found)
 }
 
 /// Whether a clsact filter of ours is at a hook of tc, whatever its program. The kernel tells the numbers of programs at [`at`] only.

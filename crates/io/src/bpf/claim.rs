@@ -1,16 +1,15 @@
-//! A process's claim to an instance: that it alone keeps the instance as it shall be.
+//! A process's claim: to an instance, that it alone keeps the instance as it shall be; or to an interface, that its program alone gets the packets.
 //!
 //! A claim is a lock on a directory in the BPF file system, so that those who see the same pins see the same claims, and a process that is killed
 //! has none. The directory is not in the instance, which an upgrade replaces.
 
+use std::fmt;
 use std::fs::{self, File, TryLockError};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::instance::remove_if_there;
+use super::lock::{self, attempt, is_at, open, process_of};
 use crate::Result;
-use crate::error::Context;
 
 /// The claim of this process. Dropping it gives it up.
 #[derive(Debug)]
@@ -26,6 +25,15 @@ pub enum Holder {
     Process(u32),
     /// A process of another PID namespace.
     Elsewhere,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Holder::Process(process) => write!(f, "process {process}"),
+            Holder::Elsewhere => f.write_str("a process that is not visible here"),
+        }
+    }
 }
 
 /// How long a claim is tried for while no process is visible that holds it. It may be about to end.
@@ -49,20 +57,14 @@ fn take(
     let (path, begun) = (path_of(name)?, Instant::now());
     sweep();
     loop {
-        fs::create_dir_all(&path).context(|| format!("make {}", path.display()))?;
-        let Some(file) = open(&path)? else { continue };
-        match lock(&file) {
-            Ok(()) if is_at(&file, &path) => return Ok(Ok(Claim { file, path })),
-            // The last holder has removed the directory after it was opened.
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => match process_of(&file) {
-                Some(process) => return Ok(Err(Holder::Process(process))),
-                None if begun.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(10)),
-                None => return Ok(Err(Holder::Elsewhere)),
-            },
-            Err(TryLockError::Error(error)) => {
-                return Err(error).context(|| format!("lock {}", path.display()));
-            }
+        let holder = match attempt(&path, lock)? {
+            Ok(file) => return Ok(Ok(Claim { file, path })),
+            Err(holder) => holder,
+        };
+        match process_of(&holder) {
+            Some(process) => return Ok(Err(Holder::Process(process))),
+            None if begun.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(10)),
+            None => return Ok(Err(Holder::Elsewhere)),
         }
     }
 }
@@ -90,13 +92,18 @@ fn sweep() {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Before the lock goes: whoever locks the removed directory looks whether it is there.
-        let _ = remove_if_there(fs::remove_dir(&self.path), &self.path);
-        if let Some(all) = self.path.parent() {
-            let _ = fs::remove_dir(all);
+        // Others that keep it unclaimed have it too, and need it. It is removed before the lock goes: whoever locks the removed directory looks
+        // whether it is there.
+        if self.file.try_lock().is_ok() {
+            lock::remove(&self.path);
         }
         let _ = self.file.unlock();
     }
+}
+
+/// The name under which an interface of the calling thread's network namespace is claimed.
+pub fn of_interface(index: u32) -> Result<String> {
+    Ok(format!("port-{index}-{}", crate::netns::id()?))
 }
 
 fn path_of(name: &str) -> Result<PathBuf> {
@@ -107,30 +114,4 @@ fn path_of(name: &str) -> Result<PathBuf> {
 /// The directory of all claims.
 fn directory() -> PathBuf {
     super::fs::directory().with_file_name("strait-run")
-}
-
-fn open(path: &PathBuf) -> Result<Option<File>> {
-    match File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        other => other.map(Some).context(|| format!("open {}", path.display())),
-    }
-}
-
-/// Whether an open directory is the one that has this path now.
-fn is_at(file: &File, path: &Path) -> bool {
-    let (Ok(open), Ok(now)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
-    (open.dev(), open.ino()) == (now.dev(), now.ino())
-}
-
-/// The process that has locked a file, if this PID namespace has a number for it, by proc_locks(5):
-/// `1: FLOCK ADVISORY WRITE 1234 00:1f:5678 0 EOF`.
-fn process_of(file: &File) -> Option<u32> {
-    let found = file.metadata().ok()?;
-    let (major, minor) = (libc::major(found.dev()), libc::minor(found.dev()));
-    let of = format!("{major:02x}:{minor:02x}:{}", found.ino());
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    locks.lines().find_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
-        [_, "FLOCK", _, "WRITE", process, file, ..] if file == of => process.parse().ok().filter(|p| *p > 0),
-        _ => None,
-    })
 }

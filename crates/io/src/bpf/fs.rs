@@ -1,13 +1,14 @@
 //! The BPF file system: where the pins are, and how to find it.
 
-use std::fs;
+use std::fs::{self, DirBuilder, Metadata};
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::error::Context;
-use crate::{Error, Result, sys, workdir};
+use crate::{Error, Result, local, sys, workdir};
 
 const OWN: &str = "/sys/fs/bpf";
 
@@ -32,8 +33,7 @@ pub fn ensure() -> Result<()> {
         ));
     }
     // Of two processes that find none, one mounts it: a second one would hide the pins of the first.
-    let place = fs::File::open(OWN).context(|| format!("open {OWN}"))?;
-    place.lock().context(|| format!("lock {OWN}"))?;
+    let _alone = local::lock("mount")?;
     if mounted().is_some() {
         return Ok(());
     }
@@ -59,23 +59,52 @@ pub fn visible() -> bool {
 /// Whether the directory of all instances is out of the reach of other users; that it is not there yet is fine. Some systems let
 /// everybody make directories in the BPF file system.
 pub fn trusted() -> Result<()> {
-    let path = directory();
-    let untrusted = |why: &str| Error::Untrusted { path: path.clone(), why: format!("it {why}") };
-    match fs::symlink_metadata(&path) {
-        Ok(found) if !found.is_dir() => Err(untrusted("is no directory")),
-        Ok(found) => workdir::trusted(&found).map_err(untrusted),
-        Err(_) => Ok(()),
-    }
+    is_ours(&directory()).map(drop)
 }
 
-/// Waits until no other process holds the lock, and holds it until the value is dropped or the process ends: for changes
-/// that must not meet each other. What is locked is the root of the BPF file system, so that no file is left.
-pub fn lock() -> Result<fs::File> {
-    ensure()?;
-    let root = mounted().unwrap_or_else(|| PathBuf::from(OWN));
-    let file = fs::File::open(&root).context(|| format!("open {}", root.display()))?;
-    file.lock().context(|| format!("lock {}", root.display()))?;
-    Ok(file)
+/// Makes a directory in the root of the BPF file system, which no other user can enter. One of another user is refused.
+pub(super) fn own(path: &Path) -> Result<()> {
+    let found = match is_ours(path)? {
+        Some(found) => found,
+        None => match DirBuilder::new().mode(0o700).create(path) {
+            // Another process may have made it meanwhile, or another user.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return own(path),
+            other => return other.context(|| format!("make {}", path.display())),
+        },
+    };
+    // An older release let everybody open it, and thus lock it.
+    if found.mode() & 0o077 != 0 && found.uid() == sys::euid() {
+        let closed = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+        closed.context(|| format!("close {} for other users", path.display()))?;
+    }
+    Ok(())
+}
+
+/// A directory in the root of the BPF file system, if it is there. It is an error if another user can replace it, or what is in it.
+fn is_ours(path: &Path) -> Result<Option<Metadata>> {
+    let untrusted = |path: &Path, why: String| Err(Error::Untrusted { path: path.to_owned(), why });
+    let root = path.parent().unwrap_or(path);
+    match fs::metadata(root) {
+        Ok(found) => {
+            if let Err(why) = workdir::trusted_above(&found) {
+                return untrusted(root, format!("it {why}"));
+            }
+        }
+        Err(_) => return Ok(None),
+    }
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(_) => return Ok(None),
+    };
+    let cure = format!("; Strait makes it itself, so remove it: `rm -r {}`", path.display());
+    match workdir::trusted(&found) {
+        _ if !found.is_dir() => {
+            untrusted(path, format!("it is no directory, and {} made it{cure}", workdir::user(found.uid())))
+        }
+        Err(why) if workdir::is_owner_trusted(&found) => untrusted(path, format!("it {why}{cure}")),
+        Err(_) => untrusted(path, format!("{} made it{cure}", workdir::user(found.uid()))),
+        Ok(()) => Ok(Some(found)),
+    }
 }
 
 /// The mount point. `ip netns exec` hides the host's BPF file system below its own /sys. Pins in a file system that is mounted there would

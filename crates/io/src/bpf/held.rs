@@ -73,6 +73,9 @@ impl Held {
     pub fn restore(&self) -> Result<()> {
         let lost = self.lost();
         let complete = self.is_complete();
+        if !complete {
+            self.instance.make_directories(&[])?;
+        }
         for directory in self.directories.iter().filter(|_| !complete) {
             fs::create_dir_all(directory).context(|| format!("make {}", directory.display()))?;
         }

@@ -1,8 +1,11 @@
 //! Loads eBPF objects, and manages their instances by their pins.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use aya::programs::{Program as AyaProgram, ProgramError};
 use aya::{Ebpf, EbpfLoader};
@@ -47,10 +50,7 @@ impl Instance {
     }
 
     fn make(&self, object: &[u8], entry: &str, options: &LoadOptions) -> Result<()> {
-        for dir in ["maps", "links"] {
-            let dir = self.path.join(dir);
-            fs::create_dir_all(&dir).context(|| format!("make {}", dir.display()))?;
-        }
+        self.make_directories(&["maps", "links"])?;
         let mut loader = EbpfLoader::new();
         loader.map_pin_path(self.path.join("maps"));
         for (map, size) in &options.max_entries {
@@ -66,6 +66,26 @@ impl Instance {
         [Some(entry), beside].into_iter().flatten().try_for_each(|name| load_program(&mut loaded, name))?;
         self.mark(object)?;
         self.pin_all(&mut loaded, entry, beside)
+    }
+
+    /// Makes the directory of the instance and those in it. Another instance may go at the same time, and the directory of all with it.
+    pub(super) fn make_directories(&self, names: &[&str]) -> Result<()> {
+        let private = |path: &Path| match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        };
+        let begun = Instant::now();
+        loop {
+            super::fs::own(&super::fs::directory())?;
+            match private(&self.path) {
+                Err(error) if error.kind() == ErrorKind::NotFound && begun.elapsed() < PATIENCE => {}
+                other => break other.context(|| format!("make {}", self.path.display()))?,
+            }
+        }
+        names
+            .iter()
+            .map(|name| self.path.join(name))
+            .try_for_each(|path| private(&path).context(|| format!("make {}", path.display())))
     }
 
     /// Pins a map of another instance here as well.
@@ -111,6 +131,7 @@ impl Instance {
 
     /// The names of all instances in order, including incomplete ones.
     pub fn all() -> Result<Vec<String>> {
+        super::fs::trusted()?;
         let name = |path: PathBuf| Some(path.file_name()?.to_str()?.to_owned());
         Ok(list(&super::fs::directory())?.into_iter().filter_map(name).collect())
     }
@@ -245,22 +266,33 @@ impl Instance {
     }
 
     /// Removes instances that only have pins left: all their interfaces are gone, for example with their namespace. Returns their names.
-    /// (Links show this; an instance with clsact filters stays until it is removed by name.)
-    pub fn sweep() -> Result<Vec<String>> {
+    /// (Links show this; an instance with clsact filters stays until it is removed by name.) One that a process changes is not looked at: its
+    /// interfaces may be about to be made again. Of `own`, the caller has the lock.
+    pub fn sweep(own: &str) -> Result<Vec<String>> {
         let mut dead = Vec::new();
+        super::lock::sweep();
         for name in Self::all()? {
             let instance = Self { path: path_of(&name)? };
-            let links = list(&instance.path.join("links"))?;
-            let gone = |link: &PathBuf| {
-                let link = (!link.is_dir()).then(|| sys::open_pin(link).ok()).flatten();
-                link.and_then(|link| sys::link_ifindex(link.as_fd()).ok()) == Some(0)
-            };
-            if !links.is_empty() && links.iter().all(gone) {
+            if !instance.is_dead()? {
+                continue;
+            }
+            let alone = super::try_lock(&name)?;
+            if (alone.is_some() || name == own) && instance.is_dead()? {
                 instance.remove()?;
                 dead.push(name);
             }
         }
         Ok(dead)
+    }
+
+    /// Whether all interfaces of an instance that had some are gone.
+    fn is_dead(&self) -> Result<bool> {
+        let links = list(&self.path.join("links"))?;
+        let gone = |link: &PathBuf| {
+            let link = (!link.is_dir()).then(|| sys::open_pin(link).ok()).flatten();
+            link.and_then(|link| sys::link_ifindex(link.as_fd()).ok()) == Some(0)
+        };
+        Ok(!links.is_empty() && links.iter().all(gone))
     }
 
     fn pin_all(&self, loaded: &mut Ebpf, entry: &str, beside: Option<&str>) -> Result<()> {
@@ -282,6 +314,9 @@ impl Instance {
         Ok(())
     }
 }
+
+/// How long the directory of all instances is made again while others remove it.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The names of the programs' pins.
 pub(super) const PROGRAM: &str = "prog";

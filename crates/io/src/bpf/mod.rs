@@ -13,6 +13,9 @@
 //! | `links/clsact-IFINDEX-HOOK` | an empty directory that remembers a clsact filter on older kernels |
 //! | `links/qdisc-IFINDEX-both` | another, which remembers that the clsact qdisc is ours |
 //!
+//! Beside `strait` there are `strait-lock`, with a directory for each instance that a process changes ([`lock()`]), and `strait-run`, with one for
+//! each that a process keeps ([`claim()`]). No other user can enter any of them, and one that somebody else has made is refused.
+//!
 //! Whatever is pinned outlives the process, kill -9 included; [`Instance::open`] finds it again, and [`Instance::remove`] takes
 //! all of it away. aya parses, relocates and loads; maps, links and test runs then go through bpf(2) directly, because
 //! aya's typed maps want to know at compile time what only the manifest knows.
@@ -22,16 +25,18 @@ mod claim;
 mod fs;
 mod held;
 mod instance;
+mod lock;
 mod map;
 mod note;
 mod program;
 mod ring;
 
-pub use attach::{Attached, Hook, XdpMode, at, attached, has_filter};
-pub use claim::{Claim, Holder, claim, is_claimed, keep_unclaimed};
-pub use fs::{hold, lock, visible};
+pub use attach::{Attached, Hook, Ours, XdpMode, at, attached, has_filter, ours};
+pub use claim::{Claim, Holder, claim, is_claimed, keep_unclaimed, of_interface};
+pub use fs::{hold, visible};
 pub use held::Held;
 pub use instance::{Instance, LoadOptions};
+pub use lock::{Lock, NEXT, PATIENCE, lock, lock_within, try_lock};
 pub use map::{Map, MapKind};
 pub use note::notes;
 pub use program::{Program, SkBuff, TestRun};

@@ -357,28 +357,6 @@ impl KernelProgram {
         Ok(())
     }
 
-    /// Changes the direct register of each entry of a table that learns: `f` has its packed key and the register. What a packet writes
-    /// meanwhile may be lost.
-    pub fn change_registers(&mut self, id: TableId, mut f: impl FnMut(&[u8], u64) -> u64) -> Result<()> {
-        let table = self.manifest.tables[id.index()].clone();
-        let layout = table.layout.clone().ok_or_else(|| misfit(&table))?;
-        let maps = maps_of(&layout).ok_or_else(|| misfit(&table))?.clone();
-        let place = layout.register.ok_or_else(|| misfit(&table))?;
-        let learning = self.learning(&table, &maps)?;
-        for row in (1..=maps.count).filter(|row| learning.is_entry(*row)).collect::<Vec<_>>() {
-            let key = learning.bytes(row, maps.key_offset, layout.key_size);
-            let mut data = learning.bytes(row, layout.data_offset, layout.data_size);
-            let old = place.read(&data).unwrap_or_default();
-            let new = f(&key, old);
-            if new != old && place.write(&mut data, new).is_some() {
-                let (from, to) = (place.offset as usize, (place.offset + place.size) as usize);
-                let at = learning.at(row) + layout.data_offset as usize + from;
-                learning.rows.copy_in(at, &data[from..to]);
-            }
-        }
-        Ok(())
-    }
-
     /// Calls `f` with each entry of a table that learns, without a system call for each. An entry that is replaced meanwhile may come twice.
     pub fn each_learnt(&mut self, id: TableId, mut f: impl FnMut(Learnt)) -> Result<()> {
         let table = self.manifest.tables[id.index()].clone();

@@ -1,6 +1,7 @@
 //! Loads and attaches a program, sets its ports, and runs it on test packets.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::atomic::{Ordering, fence};
 
 use abi::Manifest;
@@ -67,6 +68,7 @@ fn sender(manifest: &Manifest) -> Option<&Sender> {
 /// The flag of an ingress port without Ethernet headers: that of `struct ingress` in the program.
 const BARE: u32 = 2;
 const DEFER: u32 = 8;
+const SOURCE: u32 = 16;
 /// The offset of the flags in that structure.
 const FLAGS: usize = 8;
 /// The flag of the elements of an array that are ports.
@@ -235,10 +237,27 @@ impl KernelProgram {
         self.write_ingress(ifindex, &words([port, 0, 0]))
     }
 
-    /// Like [`KernelProgram::set_ingress_port`], but a packet that is to leave as fragments goes on unchanged, to where another port of the program
-    /// gets it with a complete checksum. Only programs that are compiled for lanes do this.
-    pub fn set_deferring_port(&mut self, ifindex: u32, port: u32) -> Result<()> {
-        self.write_ingress(ifindex, &words([port, 0, DEFER]))
+    /// Like [`KernelProgram::set_ingress_port`], for an interface out of which packets come that the program has sent. A packet that is to leave as
+    /// fragments goes on unchanged, to where another port of the program gets it with a complete checksum. A packet that came out of this
+    /// interface, or of one of [`KernelProgram::set_source`], and goes into it has the ingress port `again`. Only programs that are compiled
+    /// for lanes do this.
+    pub fn set_device_port(&mut self, ifindex: u32, port: u32, again: u32) -> Result<()> {
+        let mut value = words([port, 0, DEFER | SOURCE]);
+        value.extend([0; 8]);
+        // The mark tells the packets of one device from those of others: a number that is not 0.
+        let mut hash = DefaultHasher::new();
+        hash.write(format!("{ifindex}-{}", crate::netns::id()?).as_bytes());
+        let mark = hash.finish() as u32 | 1;
+        value.extend((mark << 16 | again).to_ne_bytes());
+        self.write_ingress(ifindex, &value)
+    }
+
+    /// Says that what an interface receives comes out of another program of Strait. An interface that is a port of this one stays what it is.
+    pub fn set_source(&mut self, ifindex: u32) -> Result<()> {
+        match self.read_ingress(ifindex)? {
+            Some(_) => Ok(()),
+            None => self.write_ingress(ifindex, &words([0, 0, SOURCE])),
+        }
     }
 
     /// Removes the ingress port of an interface. The program then ignores its packets.

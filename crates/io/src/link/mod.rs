@@ -21,7 +21,7 @@ pub use links::{Change, Link, Xdp};
 pub use monitor::Monitor;
 pub use neighbours::Proxy;
 pub use peer::{Peer, peer_of};
-pub use routes::{BY_ADMINISTRATOR, BY_KERNEL, Beside, Kind, Route};
+pub use routes::{BY_ADMINISTRATOR, BY_KERNEL, Beside, Kind, Reached, Route};
 pub use socket::Handle;
 
 use crate::Result;

@@ -44,6 +44,15 @@ pub enum Kind {
     Other(u8),
 }
 
+/// Where the kernel sends packets to an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// Out of this interface.
+    Interface(String),
+    /// The kernel has no route, or one that refuses the packet.
+    Nowhere,
+}
+
 /// What a new route does about those of the same prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
@@ -52,6 +61,10 @@ pub enum Beside {
     /// It stands in front of IPv4 routes with the same metric, which stay. Among IPv6 routes with the same metric the kernel chooses.
     Others,
 }
+
+/// What the kernel says of an address without a route that leads somewhere: that of no route, and those of the kinds `unreachable`, `blackhole` and
+/// `prohibit`.
+const UNREACHED: [i32; 4] = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EINVAL, libc::EACCES];
 
 /// The protocol numbers of the kernel itself, and of administrators (linux/rtnetlink.h).
 pub const BY_KERNEL: u8 = 2;
@@ -148,6 +161,33 @@ impl Handle {
         Ok(found)
     }
 
+    /// Asks the kernel where it sends packets of its own to an address.
+    pub fn reached(&self, address: IpAddr) -> Result<Reached> {
+        let mut message = RouteMessage::default();
+        let host = Prefix::new(address, if address.is_ipv4() { 32 } else { 128 });
+        message.header.address_family = host.family();
+        message.header.destination_prefix_length = host.len;
+        message.attributes.push(RouteAttribute::Destination(address.into()));
+        let answers = match self.ask(Rtnl::GetRoute(message)) {
+            Err(error) if UNREACHED.contains(&error.raw_os_error().unwrap_or(0)) => {
+                return Ok(Reached::Nowhere);
+            }
+            other => other.context(|| format!("look up the route to {address}"))?,
+        };
+        let index = answers.iter().find_map(|answer| match answer {
+            Rtnl::NewRoute(message) if message.header.kind == RouteType::Unicast => {
+                message.attributes.iter().find_map(|attribute| match attribute {
+                    RouteAttribute::Oif(index) => Some(*index),
+                    _ => None,
+                })
+            }
+            _ => None,
+        });
+        let links = self.links()?;
+        let link = index.and_then(|index| links.into_iter().find(|link| link.index == index));
+        Ok(link.map_or(Reached::Nowhere, |link| Reached::Interface(link.name)))
+    }
+
     /// Sets a route. It replaces an existing route with the same prefix and metric.
     pub fn set_route(&self, route: &Route) -> Result<()> {
         let message = self.route_message(route)?;
@@ -185,7 +225,8 @@ impl Handle {
             Kind::Other(number) => RouteType::from(number),
         };
         // An IPv4 route without a gateway needs the scope of the link.
-        message.header.scope = match route.via.is_none() && route.to.address.is_ipv4() {
+        let on_link = route.via.is_none() && route.kind == Kind::Unicast;
+        message.header.scope = match on_link && route.to.address.is_ipv4() {
             true => RouteScope::Link,
             false => RouteScope::Universe,
         };

@@ -137,6 +137,7 @@ impl Guarded {
             bytes.len(),
             self.largest
         );
+        assert!(worker.is_of(program.memory()), "a worker of another program");
         let at_end = self.turn.is_multiple_of(2);
         self.turn += 1;
         let (headroom, tailroom) = if at_end { (ROOM, 0) } else { (0, ROOM) };

@@ -196,9 +196,9 @@ impl Held {
         if !batch.add(0, self.bytes.len(), self.offload) {
             return false;
         }
-        let packet = &mut batch.packets[at];
-        packet.flags = self.flags;
-        let packet = ptr::from_mut(packet);
+        let packet = batch.packets.at(at);
+        // SAFETY: the packet that was just added; no program runs while the batch is borrowed.
+        unsafe { (*packet).flags = self.flags };
         // SAFETY: the memory begins with a `Waiting`, which the program has written.
         let waiting = unsafe { &mut *self.waiting.as_mut_ptr().cast::<Waiting>() };
         waiting.packet = packet;
@@ -217,6 +217,7 @@ impl NativeProgram {
     /// Like [`NativeProgram::run`], for a program with queues. `now` is the time that the packets see.
     pub fn run_with(&self, worker: &mut Worker, batch: &mut Batch, queues: &mut Queues, now: u64) {
         let Some(exports) = self.queues else { return self.run(worker, batch) };
+        assert!(worker.is_of(&self.memory), "a worker of another program");
         queues.follow(self, exports, batch);
         let mut count = 0;
         worker.burst(|worker| {
@@ -242,6 +243,7 @@ impl NativeProgram {
         leaving: Leaving,
     ) -> bool {
         let Some(exports) = self.queues else { return false };
+        assert!(worker.is_of(&self.memory), "a worker of another program");
         let Exports { dequeue, size, .. } = exports;
         queues.follow(self, exports, batch);
         batch.clear();

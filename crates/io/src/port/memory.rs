@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// A mapping of shared memory.
 #[derive(Debug)]
@@ -110,18 +110,25 @@ impl ReadOnly {
 
     /// Loads a word that the kernel may change at any time. What the kernel wrote before the word can be read afterwards.
     pub fn word(&self, offset: usize) -> u32 {
-        self.0.word(offset).load(Ordering::Acquire)
+        after(self.0.word(offset).load(Ordering::Relaxed))
     }
 
     /// Like [`ReadOnly::word`], for a word of 64 bits.
     pub fn long(&self, offset: usize) -> u64 {
-        self.0.long(offset).load(Ordering::Acquire)
+        after(self.0.long(offset).load(Ordering::Relaxed))
     }
 
     /// Copies bytes from the mapping.
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) {
         self.0.copy_out(offset, to);
     }
+}
+
+/// Orders a load from memory that this process cannot write before what follows. Of such memory std promises relaxed loads only (std::sync::atomic,
+/// "Atomic accesses to read-only memory"), and a fence makes them acquire loads.
+fn after<T>(loaded: T) -> T {
+    fence(Ordering::Acquire);
+    loaded
 }
 
 /// Size of a page of memory in bytes.
