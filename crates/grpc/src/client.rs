@@ -18,6 +18,8 @@ use crate::generated::p4_runtime_client::P4RuntimeClient;
 
 /// The time that a connection and an arbitration may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The time that an answer may take, and the next part of one.
+const ANSWER: Duration = Duration::from_secs(60);
 /// The interval at which a client that waits for its turn looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(100);
 /// The election id of a client that has been given none.
@@ -26,7 +28,7 @@ const ELECTION: u128 = 1;
 /// Where a server is, and who the client is.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The server's host and port, as `HOST:PORT`.
+    /// Where the server is: `HOST:PORT`, or `unix:PATH`.
     pub address: String,
     /// The number of the device.
     pub device: u64,
@@ -123,7 +125,7 @@ impl Client {
             device_id: self.options.device,
             response_type: v1::get_forwarding_pipeline_config_request::ResponseType::P4infoAndCookie.into(),
         };
-        let answer = self.runtime.block_on(self.rpc.get_forwarding_pipeline_config(request));
+        let answer = self.runtime.block_on(within(ANSWER, self.rpc.get_forwarding_pipeline_config(request)));
         let config = answer.map_err(ClientError::Refused)?.into_inner().config;
         config.and_then(|config| config.p4info).ok_or_else(|| {
             ClientError::Silent("the device has no program yet: push one (strait pipeline push)".to_string())
@@ -287,8 +289,8 @@ impl Client {
             v1::ReadRequest { device_id: self.options.device, role: self.options.role.clone(), entities };
         let Client { runtime, rpc, .. } = self;
         let read: Result<(), tonic::Status> = runtime.block_on(async {
-            let mut answers = rpc.read(request).await?.into_inner();
-            while let Some(answer) = answers.message().await? {
+            let mut answers = within(ANSWER, rpc.read(request)).await?.into_inner();
+            while let Some(answer) = within(ANSWER, answers.message()).await? {
                 answer.entities.into_iter().filter_map(|entity| entity.entity).for_each(&mut sink);
             }
             Ok(())
@@ -319,10 +321,27 @@ impl Client {
     }
 }
 
+/// An answer, if it comes in time.
+async fn within<T>(
+    time: Duration,
+    answer: impl Future<Output = Result<T, tonic::Status>>,
+) -> Result<T, tonic::Status> {
+    match tokio::time::timeout(time, answer).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let text = format!("the server has not answered for {} seconds", time.as_secs());
+            Err(tonic::Status::deadline_exceeded(text))
+        }
+    }
+}
+
 fn endpoint(options: &Options) -> Result<Endpoint, tonic::transport::Error> {
     let scheme = if options.authorities.is_some() { "https" } else { "http" };
-    let endpoint =
-        Endpoint::from_shared(format!("{scheme}://{}", options.address))?.connect_timeout(PATIENCE);
+    let address = match options.address.starts_with("unix:") {
+        true => options.address.clone(),
+        false => format!("{scheme}://{}", options.address),
+    };
+    let endpoint = Endpoint::from_shared(address)?.connect_timeout(PATIENCE);
     let Some(authorities) = &options.authorities else { return Ok(endpoint) };
     let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(authorities));
     if let Some((certificate, key)) = &options.identity {

@@ -1,85 +1,207 @@
-//! Connections, of which there are a limited number.
+//! Connections: accepted, encrypted, with a deadline for their beginning, and ended when another one needs their place.
 
-use std::io::{Error, IoSlice};
+use std::future::poll_fn;
+use std::io::{Error, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tokio_util::either::Either;
+use tonic::transport::server::Connected;
 
+use crate::callers::{Caller, Callers, Entry, Peer, Place};
+use crate::certificates::Certificates;
 use crate::limits;
 
-/// A connection, which gives its place back when it is dropped.
-pub struct Connection {
-    stream: TcpStream,
-    _place: OwnedSemaphorePermit,
+/// The length of the preface of HTTP/2 in bytes (RFC 9113, section 3.4).
+const PREFACE: usize = 24;
+/// The wait after a connection could not be accepted because the process or the machine has no more files.
+const NO_FILES: Duration = Duration::from_millis(50);
+/// The wait after a connection was refused.
+const REFUSED: Duration = Duration::from_millis(1);
+
+/// A socket that listens.
+pub enum Listening {
+    /// A TCP socket, on which peers are addresses.
+    Tcp(TcpListener),
+    /// A Unix socket, on which peers are users.
+    Unix(UnixListener),
 }
 
-/// Accepts connections. A connection beyond the limit waits in the kernel.
-pub fn accept(listener: TcpListener) -> ReceiverStream<Result<Connection, Error>> {
+impl Listening {
+    async fn accept(&self) -> Result<(Socket, Peer), Error> {
+        Ok(match self {
+            Listening::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                let _ = stream.set_nodelay(true);
+                (Either::Left(stream), Peer::of(address.ip()))
+            }
+            Listening::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let user = stream.peer_cred()?.uid();
+                (Either::Right(stream), Peer::User(user))
+            }
+        })
+    }
+}
+
+/// Accepts the connections of a socket that get a place, and ends those that do not begin in time.
+pub fn accept(
+    listening: Listening,
+    certificates: Option<Arc<Certificates>>,
+    callers: Arc<Callers>,
+) -> ReceiverStream<Result<Connection, Error>> {
     let (send, connections) = mpsc::channel(1);
-    let places = Arc::new(Semaphore::new(limits::CONNECTIONS));
     tokio::spawn(async move {
-        while let Ok(place) = places.clone().acquire_owned().await {
+        loop {
             let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+                accepted = listening.accept() => accepted,
                 () = send.closed() => break,
             };
-            // A client that is gone before it was accepted is no reason to end.
-            let Ok((stream, _)) = accepted else { continue };
-            let _ = stream.set_nodelay(true);
-            if send.send(Ok(Connection { stream, _place: place })).await.is_err() {
-                break;
+            let wait = match accepted {
+                Ok((socket, peer)) => enter(&callers, socket, peer, &certificates, &send),
+                Err(why) if has_no_files(&why) => {
+                    callers.end_one();
+                    Some(NO_FILES)
+                }
+                // A client that is gone before it was accepted is no reason to end.
+                Err(_) => Some(REFUSED),
+            };
+            if let Some(wait) = wait {
+                tokio::time::sleep(wait).await;
             }
         }
     });
     ReceiverStream::new(connections)
 }
 
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+/// Takes a connection in, if it has a place. Returns how long the next one waits. While some end for others, each has a moment for its first request.
+fn enter(
+    callers: &Arc<Callers>,
+    socket: Socket,
+    peer: Peer,
+    certificates: &Option<Arc<Certificates>>,
+    send: &mpsc::Sender<Result<Connection, Error>>,
+) -> Option<Duration> {
+    let (place, wait) = match callers.enter(peer) {
+        Entry::Free(place) => (place, None),
+        Entry::Instead(place) => (place, Some(Duration::from_secs(1) / limits::ACCEPTED)),
+        Entry::Full => return Some(REFUSED),
+    };
+    let (send, certificates) = (send.clone(), certificates.clone());
+    let deadline = Instant::now() + limits::PREFACE;
+    tokio::spawn(async move {
+        let stream = match certificates {
+            None => Either::Left(socket),
+            Some(certificates) => {
+                let current = certificates.current();
+                let handshake = tokio::select! {
+                    handshake = timeout_at(deadline, current.acceptor().accept(socket)) => handshake,
+                    () = poll_fn(|cx| place.caller.poll_ended(cx)) => return,
+                };
+                let Ok(Ok(stream)) = handshake else { return };
+                let presented = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                // The server's own certificate is nobody's.
+                let Some(rights) = current.rights(presented) else { return };
+                place.caller.set_rights(rights);
+                Either::Right(Box::new(stream))
+            }
+        };
+        let begin = Some(Begin { missing: PREFACE, deadline: Box::pin(sleep_until(deadline)) });
+        let _ = send.send(Ok(Connection { stream, place, begin })).await;
+    });
+    wait
+}
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+/// Whether the process or the machine has no room for another file.
+fn has_no_files(why: &Error) -> bool {
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    const ENOBUFS: i32 = 105;
+    const ENOMEM: i32 = 12;
+    matches!(why.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOMEM))
+}
+
+/// A connection, which gives its place back when it is dropped.
+pub struct Connection {
+    stream: Stream,
+    place: Place,
+    /// Until HTTP/2 has begun.
+    begin: Option<Begin>,
+}
+
+/// The beginning of a connection.
+struct Begin {
+    /// The bytes of the preface that have not come.
+    missing: usize,
+    deadline: Pin<Box<Sleep>>,
+}
+
+type Socket = Either<TcpStream, UnixStream>;
+type Stream = Either<Socket, Box<TlsStream<Socket>>>;
+
+impl Connected for Connection {
+    type ConnectInfo = Arc<Caller>;
+
+    fn connect_info(&self) -> Arc<Caller> {
+        self.place.caller.clone()
     }
 }
 
 impl AsyncRead for Connection {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<Result<(), Error>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let this = self.get_mut();
+        // Another connection needs its place.
+        if this.place.caller.poll_ended(cx).is_ready() {
+            return Poll::Ready(Err(ErrorKind::ConnectionAborted.into()));
+        }
+        let late = this.begin.as_mut().is_some_and(|begin| begin.deadline.as_mut().poll(cx).is_ready());
+        if late {
+            return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+        }
+        let before = buf.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buf);
+        if let Some(begin) = &mut this.begin {
+            begin.missing = begin.missing.saturating_sub(buf.filled().len() - before);
+        }
+        this.begin.take_if(|begin| begin.missing == 0);
+        read
     }
 }
 
 impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize, Error>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize, Error>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<Result<usize, Error>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
     }
 }

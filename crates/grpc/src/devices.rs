@@ -11,27 +11,24 @@ use control::p4runtime::{Code, Status};
 use dataplane::device::Event;
 use proto::p4::v1;
 use proto::p4::v1::stream_message_response::Update;
-use tokio::sync::Notify;
-use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::error;
+use crate::outbox::Outbox;
 
-/// What a stream's client gets.
-#[derive(Clone)]
-pub(crate) struct Outbox {
-    /// Messages, and the status with which the stream ends.
-    pub messages: mpsc::Sender<Result<v1::StreamMessageResponse, tonic::Status>>,
-    /// Tells the task of the stream to end it.
-    pub end: Arc<Notify>,
+/// A stream of a controller.
+struct Member {
+    outbox: Outbox,
+    /// Whether it is that of the primary.
+    primary: bool,
 }
 
 /// A device and its controllers.
 pub struct Device<T: Target + ?Sized> {
     id: u64,
-    streams: Mutex<HashMap<StreamId, Outbox>>,
+    streams: Mutex<HashMap<StreamId, Member>>,
     lost: AtomicU64,
     /// Held while a pipeline is compiled and pushed.
-    pub(crate) push: tokio::sync::Mutex<()>,
+    pub(crate) push: Arc<tokio::sync::Mutex<()>>,
     server: Mutex<Server<T>>,
 }
 
@@ -43,7 +40,7 @@ impl<T: Target + ?Sized> Device<T> {
             server: Mutex::new(server),
             streams: Mutex::default(),
             lost: AtomicU64::new(0),
-            push: tokio::sync::Mutex::new(()),
+            push: Arc::default(),
         }
     }
 
@@ -78,8 +75,10 @@ impl<T: Target + ?Sized> Device<T> {
     ) -> Result<(), Status> {
         // The lock is held until everybody has been told, so that all streams hear of changes in their order.
         let mut server = self.lock();
-        self.streams().insert(stream, outbox.clone());
+        let member = || Member { outbox: outbox.clone(), primary: false };
+        self.streams().entry(stream).or_insert_with(member);
         let messages = server.message(stream, message)?;
+        self.rank(&server);
         self.deliver(messages);
         Ok(())
     }
@@ -87,9 +86,21 @@ impl<T: Target + ?Sized> Device<T> {
     /// A stream has ended.
     pub(crate) fn leave(&self, stream: StreamId) {
         let mut server = self.lock();
-        self.streams().remove(&stream);
+        if let Some(member) = self.streams().remove(&stream) {
+            member.take_rank(false);
+        }
         let messages = server.leave(stream);
+        self.rank(&server);
         self.deliver(messages);
+    }
+
+    /// Tells the connections which streams are those of primaries.
+    fn rank(&self, server: &Server<T>) {
+        for (stream, member) in self.streams().iter_mut() {
+            let primary = server.is_primary(*stream);
+            member.take_rank(primary);
+            member.primary = primary;
+        }
     }
 
     /// Hands messages to streams. It never waits: a stream that has no room loses packets and digests. A stream that cannot be told who is the
@@ -97,15 +108,15 @@ impl<T: Target + ?Sized> Device<T> {
     fn deliver(&self, messages: Messages) {
         let mut streams = self.streams();
         for (stream, message) in messages {
-            let Some(outbox) = streams.get(&stream) else { continue };
+            let Some(member) = streams.get(&stream) else { continue };
             let must = matches!(message.update, Some(Update::Arbitration(_)));
-            match outbox.messages.try_send(Ok(message)) {
-                Err(TrySendError::Full(_)) if must => {
-                    outbox.end.notify_one();
+            if member.outbox.put(message, member.primary, must).is_err() {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                if must {
+                    member.outbox.end.notify_one();
+                    member.take_rank(false);
                     streams.remove(&stream);
                 }
-                Err(_) => drop(self.lost.fetch_add(1, Ordering::Relaxed)),
-                Ok(()) => {}
             }
         }
     }
@@ -114,8 +125,17 @@ impl<T: Target + ?Sized> Device<T> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn streams(&self) -> MutexGuard<'_, HashMap<StreamId, Outbox>> {
+    fn streams(&self) -> MutexGuard<'_, HashMap<StreamId, Member>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Member {
+    /// Tells the connection whether the stream is that of a primary, if that has changed.
+    fn take_rank(&self, primary: bool) {
+        if self.primary != primary {
+            self.outbox.caller.set_primary(primary);
+        }
     }
 }
 

@@ -3,12 +3,18 @@
 //! What the requests mean is in [`control::p4runtime`]. Here are sockets, TLS, threads, and limits for what clients can make the server hold.
 #![forbid(unsafe_code)]
 
+mod answers;
+mod callers;
+mod certificates;
 pub mod client;
 mod connections;
 mod devices;
 mod error;
 mod limits;
+mod outbox;
 mod remote;
+mod requests;
+mod rights;
 mod server;
 mod service;
 
@@ -18,6 +24,7 @@ pub mod generated {
     tonic::include_proto!("p4.v1");
 }
 
+pub use certificates::Tls;
 pub use devices::{Device, now};
 pub use remote::RemoteDevice;
-pub use server::{Address, Listener, Running, StartError, Tls, start};
+pub use server::{Address, Listener, Running, StartError, start};

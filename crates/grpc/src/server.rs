@@ -2,24 +2,30 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use control::p4runtime::server::Target;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
-use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tonic::transport::Server;
 
+use crate::callers::Callers;
+use crate::certificates::{Certificates, Tls};
+use crate::connections::{self, Listening};
 use crate::devices::Device;
 use crate::generated::p4_runtime_server::P4RuntimeServer;
+use crate::limits;
+use crate::requests::GuardLayer;
 use crate::service::Service;
-use crate::{connections, limits};
 
 /// The threads that handle requests. A request that takes long gets a thread for itself meanwhile.
 const THREADS: usize = 2;
 
-/// Where a server listens.
+/// Where a server listens with TCP.
 #[derive(Clone, Debug)]
 pub struct Address {
     /// The address and port. Port 0 is any free one.
@@ -28,17 +34,6 @@ pub struct Address {
     pub tls: Option<Tls>,
     /// Whether the server listens beyond this machine without TLS.
     pub anyone: bool,
-}
-
-/// The certificates of a server, as PEM.
-#[derive(Clone, Debug)]
-pub struct Tls {
-    /// The certificate of the server and those that it depends on.
-    pub certificate: Vec<u8>,
-    /// The key of the certificate.
-    pub key: Vec<u8>,
-    /// The certificates of the authorities that clients need a certificate of (mutual TLS).
-    pub clients: Option<Vec<u8>>,
 }
 
 /// Why a server cannot start.
@@ -61,15 +56,15 @@ pub enum StartError {
 
 /// A server that runs until it is dropped.
 pub struct Running {
-    address: SocketAddr,
+    address: String,
     stop: Option<oneshot::Sender<()>>,
     runtime: Option<Runtime>,
 }
 
 impl Running {
-    /// The address on which the server listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// The address on which the server listens, for people and for clients: `ADDR:PORT`, or `unix:PATH`.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 }
 
@@ -87,9 +82,15 @@ impl Drop for Running {
 /// A socket that listens for clients. It stays in the network namespace in which it was made, wherever the server runs.
 #[derive(Debug)]
 pub struct Listener {
-    socket: std::net::TcpListener,
-    bound: SocketAddr,
-    tls: Option<Tls>,
+    socket: Socket,
+    address: String,
+    certificates: Option<Arc<Certificates>>,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener),
 }
 
 impl Listener {
@@ -107,13 +108,29 @@ impl Listener {
             return Err(StartError::Open(bound));
         }
         socket.set_nonblocking(true).map_err(|why| StartError::Listen(bound, why))?;
-        Ok(Listener { socket, bound, tls })
+        lengthen(&socket);
+        let certificates = tls.as_ref().map(Certificates::new).transpose().map_err(StartError::Tls)?;
+        let certificates = certificates.map(Arc::new);
+        Ok(Listener { socket: Socket::Tcp(socket), address: bound.to_string(), certificates })
+    }
+
+    /// A Unix socket that listens at a path. Who may connect is what the socket and its directory allow.
+    pub fn unix(socket: std::os::unix::net::UnixListener, path: &Path) -> Result<Listener, StartError> {
+        let address = format!("unix:{}", path.display());
+        socket.set_nonblocking(true).map_err(StartError::Threads)?;
+        lengthen(&socket);
+        Ok(Listener { socket: Socket::Unix(socket), address, certificates: None })
     }
 
     /// Whether connections are encrypted.
     pub fn has_tls(&self) -> bool {
-        self.tls.is_some()
+        self.certificates.is_some()
     }
+}
+
+/// Lets more connections wait until they are accepted. One beyond the queue would try again after a second.
+fn lengthen(socket: &impl AsFd) {
+    let _ = rustix::net::listen(socket, limits::BACKLOG);
 }
 
 /// Starts a server of devices.
@@ -121,23 +138,27 @@ pub fn start<T: Target + ?Sized + 'static>(
     listener: Listener,
     devices: BTreeMap<u64, Arc<Device<T>>>,
 ) -> Result<Running, StartError> {
-    let Listener { socket, bound, tls } = listener;
+    let Listener { socket, address, certificates } = listener;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
     let runtime = runtime.map_err(StartError::Threads)?;
     let entered = runtime.enter();
-    let listener = TcpListener::from_std(socket).map_err(|why| StartError::Listen(bound, why))?;
+    let listening = match socket {
+        Socket::Tcp(socket) => TcpListener::from_std(socket).map(Listening::Tcp),
+        Socket::Unix(socket) => UnixListener::from_std(socket).map(Listening::Unix),
+    };
+    let listening = listening.map_err(StartError::Threads)?;
     drop(entered);
-    let mut server = Server::builder()
+    if let Some(certificates) = &certificates {
+        runtime.spawn(certificates.clone().follow());
+    }
+    let server = Server::builder()
+        .layer(GuardLayer)
         .max_concurrent_streams(Some(limits::STREAMS))
         .http2_keepalive_interval(Some(limits::KEEPALIVE.0))
-        .http2_keepalive_timeout(Some(limits::KEEPALIVE.1));
-    if let Some(tls) = &tls {
-        let mut config = ServerTlsConfig::new().identity(Identity::from_pem(&tls.certificate, &tls.key));
-        if let Some(clients) = &tls.clients {
-            config = config.client_ca_root(Certificate::from_pem(clients));
-        }
-        server = server.tls_config(config).map_err(|why| StartError::Tls(chain(&why)))?;
-    }
+        .http2_keepalive_timeout(Some(limits::KEEPALIVE.1))
+        .http2_max_header_list_size(limits::HEADERS)
+        .initial_stream_window_size(limits::WINDOWS.0)
+        .initial_connection_window_size(limits::WINDOWS.1);
     let service = P4RuntimeServer::new(Service::new(devices))
         .max_decoding_message_size(limits::MESSAGE)
         .max_encoding_message_size(usize::MAX);
@@ -145,14 +166,16 @@ pub fn start<T: Target + ?Sized + 'static>(
     runtime.spawn(async move {
         let (reporter, health) = tonic_health::server::health_reporter();
         reporter.set_serving::<P4RuntimeServer<Service<T>>>().await;
+        let mut server = server;
         let routes = server.add_service(health).add_service(service);
+        let incoming = connections::accept(listening, certificates, Arc::new(Callers::default()));
         let stopped = async { stopped.await.unwrap_or_default() };
-        let served = routes.serve_with_incoming_shutdown(connections::accept(listener), stopped).await;
+        let served = routes.serve_with_incoming_shutdown(incoming, stopped).await;
         if let Err(why) = served {
             eprintln!("warning: the P4Runtime server has ended: {}", chain(&why));
         }
     });
-    Ok(Running { address: bound, stop: Some(stop), runtime: Some(runtime) })
+    Ok(Running { address, stop: Some(stop), runtime: Some(runtime) })
 }
 
 /// An error with its causes.

@@ -255,7 +255,7 @@ mod tests {
         wants(&mut nat, &mut device, (0xc000_020b, UDP, 4000));
         wants(&mut nat, &mut device, (0xc000_020b, TCP, 4000));
         let down = entries(&mut device, DOWN);
-        assert_eq!(down, [[POOL, UDP, 4000], [POOL, UDP, 1024], [POOL, TCP, 4000]]);
+        assert_eq!(down, [[POOL, TCP, 4000], [POOL, UDP, 1024], [POOL, UDP, 4000]]);
         ends(&mut nat, &mut device, first);
         assert_eq!((entries(&mut device, UP).len(), entries(&mut device, DOWN).len()), (2, 2));
         wants(&mut nat, &mut device, (0xc000_020c, UDP, 4000));

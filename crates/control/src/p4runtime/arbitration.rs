@@ -1,5 +1,7 @@
 //! Which controller is the primary of a role (P4Runtime specification, section 5).
 //!
+//! A role exists from its first stream to its last one, and its configuration with it. Of the default role the highest election id is remembered.
+//!
 //! One value is for one device. It knows streams by numbers, and says which of them are to be told what: it has no streams and no clock.
 
 use std::collections::BTreeMap;
@@ -17,6 +19,12 @@ pub type StreamId = u64;
 const STREAMS: usize = 64;
 /// The roles that a device may have.
 const ROLES: usize = 256;
+/// The longest name of a role in bytes.
+const NAME: usize = 256;
+/// The longest configuration of a role in bytes.
+const CONFIG: usize = 64 << 10;
+/// The bytes of the configurations of all roles.
+const CONFIGS: usize = 4 << 20;
 
 /// The controllers of a device.
 #[derive(Debug, Default)]
@@ -55,7 +63,7 @@ pub fn election(id: Option<&Uint128>) -> Option<u128> {
 
 /// The name of a role. A controller of an older version gives a number.
 #[allow(deprecated)]
-fn role_name(role: Option<&Role>) -> String {
+pub fn role_name(role: Option<&Role>) -> String {
     match role {
         Some(role) if !role.name.is_empty() => role.name.clone(),
         Some(role) if role.id != 0 => role.id.to_string(),
@@ -85,7 +93,9 @@ impl Arbitration {
         update: &v1::MasterArbitrationUpdate,
     ) -> Result<Notices, Status> {
         let name = role_name(update.role.as_ref());
-        let config = update.role.as_ref().and_then(|role| role.config.clone());
+        let config = update.role.as_ref().and_then(|role| role.config.as_ref());
+        self.check_size(&name, config)?;
+        let config = config.cloned();
         let scope = Scope::of(config.as_ref())?;
         if let Some(other) = self.role_of_stream(stream).filter(|other| **other != name) {
             let text =
@@ -105,7 +115,9 @@ impl Arbitration {
         if election.is_some() && others().any(|client| client.election == election) {
             return Err(Status::invalid("the election id is that of another controller"));
         }
-        let (known, role) = (contest.clients.len(), update.role.clone());
+        let known = contest.clients.len();
+        // The configuration that all are told is that of the primary.
+        let role = update.role.as_ref().map(|role| Role { config: None, ..role.clone() });
         match contest.clients.iter_mut().find(|client| client.stream == stream) {
             Some(client) => (client.election, client.role) = (election, role),
             None if known >= STREAMS => {
@@ -124,11 +136,47 @@ impl Arbitration {
             return Notices::new();
         };
         contest.clients.retain(|client| client.stream != stream);
-        if contest.primary != Some(stream) {
-            return Notices::new();
+        let notices = match contest.primary == Some(stream) {
+            true => {
+                contest.primary = None;
+                contest.tell_all(device)
+            }
+            false => Notices::new(),
+        };
+        self.forget_roles();
+        notices
+    }
+
+    /// Forgets roles without controllers.
+    fn forget_roles(&mut self) {
+        if let Some(default) = self.roles.get_mut("").filter(|default| default.clients.is_empty()) {
+            (default.config, default.scope) = (None, Scope::default());
         }
-        contest.primary = None;
-        contest.tell_all(device)
+        self.roles.retain(|name, contest| name.is_empty() || !contest.clients.is_empty());
+    }
+
+    /// Whether there is room for a role and its configuration.
+    fn check_size(&self, name: &str, config: Option<&prost_types::Any>) -> Result<(), Status> {
+        let size = |config: &prost_types::Any| config.type_url.len() + config.value.len();
+        let new = config.map_or(0, size);
+        if name.len() > NAME {
+            return Err(Status::invalid(format!("the name of the role is longer than {NAME} bytes")));
+        }
+        if new > CONFIG {
+            return Err(Status::new(
+                Code::ResourceExhausted,
+                format!("the role's configuration has {new} bytes: {CONFIG} are allowed"),
+            ));
+        }
+        let others = self.roles.iter().filter(|(other, _)| *other != name);
+        let held: usize = others.filter_map(|(_, contest)| contest.config.as_ref()).map(size).sum();
+        match held + new > CONFIGS {
+            false => Ok(()),
+            true => {
+                let text = "the configurations of all roles need too much memory";
+                Err(Status::new(Code::ResourceExhausted, text))
+            }
+        }
     }
 
     /// Whether a request is one of the primary of its role. Returns what the role may do.
@@ -228,5 +276,56 @@ impl Contest {
                 details: Vec::new(),
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::p4runtime::role;
+
+    fn update(role: &str, config: usize, election: Option<u64>) -> v1::MasterArbitrationUpdate {
+        let any = prost_types::Any { type_url: role::CONFIG.to_string(), value: [32, 1].repeat(config / 2) };
+        let config = (config > 0).then_some(any);
+        v1::MasterArbitrationUpdate {
+            device_id: 1,
+            role: Some(Role { name: role.to_string(), config, ..Role::default() }),
+            election_id: election.map(|low| Uint128 { high: 0, low }),
+            status: None,
+        }
+    }
+
+    #[test]
+    fn a_role_and_its_configuration_end_with_its_last_stream() {
+        let mut arbitration = Arbitration::of(1);
+        for round in 0..3u64 {
+            for role in 0..ROLES as u64 {
+                let message = update(&format!("{round}-{role}"), 100, Some(1));
+                assert!(arbitration.update(role, &message).is_ok(), "role {role} in round {round}");
+            }
+            let refused = arbitration.update(9999, &update("one more", 0, Some(1)));
+            assert_eq!(refused.expect_err("the roles are used").code, Code::ResourceExhausted);
+            (0..ROLES as u64).for_each(|stream| drop(arbitration.leave(stream)));
+            assert!(arbitration.roles.is_empty());
+        }
+        // The highest election id of the default role is remembered, its configuration is not.
+        assert!(arbitration.update(1, &update("", 100, Some(7))).is_ok());
+        arbitration.leave(1);
+        assert!(arbitration.roles[""].config.is_none());
+        let notices = arbitration.update(2, &update("", 0, Some(6))).expect("it is known");
+        assert_eq!(notices[0].1.status.as_ref().map(|status| status.code), Some(Code::NotFound as i32));
+    }
+
+    #[test]
+    fn configurations_of_roles_are_counted() {
+        let mut arbitration = Arbitration::of(1);
+        let refused = arbitration.update(1, &update("large", CONFIG + 2, Some(1)));
+        assert_eq!(refused.expect_err("it is too large").code, Code::ResourceExhausted);
+        let refused = arbitration.update(1, &update(&"n".repeat(NAME + 1), 0, Some(1)));
+        assert_eq!(refused.expect_err("it is too long").code, Code::InvalidArgument);
+        let size = CONFIG - 100;
+        let taken = (0..ROLES as u64)
+            .take_while(|n| arbitration.update(*n, &update(&n.to_string(), size, Some(1))).is_ok());
+        assert!((60..=70).contains(&taken.count()));
     }
 }

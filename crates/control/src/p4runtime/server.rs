@@ -6,6 +6,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use abi::Manifest;
 use dataplane::Device;
 use dataplane::device::Event;
 use proto::p4::config::v1::P4Info;
@@ -26,24 +27,43 @@ use super::{Code, Outcomes, Status, packet, read, reconcile, stream, write};
 pub struct Compiled {
     /// The description of the program.
     pub info: P4Info,
+    /// What the loaded program will have.
+    pub manifest: Manifest,
     /// The form in which the target loads it.
     pub object: Box<dyn Any + Send>,
 }
 
-/// Compiles `p4_device_config`. The error is for people.
-pub type Compiler = Arc<dyn Fn(&[u8]) -> Result<Compiled, String> + Send + Sync>;
+/// Compiles `p4_device_config`. It ends soon after it was cancelled.
+pub type Compiler = Arc<dyn Fn(&[u8], &abi::Cancel) -> Result<Compiled, CompileError> + Send + Sync>;
+
+/// Why there is no program. The texts are for people.
+#[derive(Debug)]
+pub enum CompileError {
+    /// The program has a mistake, or the target cannot run it.
+    Refused(String),
+    /// The program needs more memory than it may have.
+    TooLarge(String),
+}
+
+impl From<String> for CompileError {
+    fn from(text: String) -> CompileError {
+        CompileError::Refused(text)
+    }
+}
 
 /// What runs the programs of a device. It can hold a second program, with its tables, that has no packets yet.
 pub trait Target: Send {
     /// Compiles programs for this target. It runs without the target, which goes on meanwhile.
     fn compiler(&self) -> Compiler;
-    /// Loads a program beside the running one. Nothing of the running one changes. A program that was loaded before is discarded.
+    /// Loads a program beside the running one. Nothing of the running one changes. A program that was loaded before is discarded, unless the new one
+    /// cannot be loaded.
     fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String>;
     /// The loaded program that has no packets yet.
     fn loaded(&mut self) -> Option<&mut dyn Device>;
     /// Both programs, if there are two.
     fn both(&mut self) -> Option<(&mut dyn Device, &mut dyn Device)>;
-    /// Gives the packets to the loaded program. The running one ends. After an error the running one goes on.
+    /// Gives the packets to the loaded program. The running one ends. After an error the running one goes on, and the loaded one is discarded. What
+    /// fails after the packets have changed over is no error.
     fn commit(&mut self) -> Result<(), String>;
     /// Forgets the loaded program that has no packets yet.
     fn discard(&mut self);
@@ -126,13 +146,16 @@ impl<T: Target + ?Sized> Server<T> {
     /// Says which ports the device has, and which of them have a link. Members of action profiles that watch a port take part in selections while it
     /// has one (section 9.2.2), and backup replicas take the place of ports without one (section 9.5.1).
     pub fn set_links(&mut self, ports: BTreeMap<u32, bool>) -> Result<(), Status> {
-        let changed = self.links.replace(ports);
+        // The links are those of before until all groups follow the new ones. What is written twice is the same.
+        let mut links = self.links.clone();
+        let changed = links.replace(ports);
         if let (Some(config), Some(device)) = (&self.running, self.target.running()) {
-            device.write(&self.links.regroup(&config.kept, &changed)).map_err(|refused| refused.error)?;
+            device.write(&links.regroup(&config.kept, &changed)).map_err(|refused| refused.error)?;
         }
         if let (Some(config), Some(device)) = (&self.saved, self.target.loaded()) {
-            device.write(&self.links.regroup(&config.kept, &changed)).map_err(|refused| refused.error)?;
+            device.write(&links.regroup(&config.kept, &changed)).map_err(|refused| refused.error)?;
         }
+        self.links = links;
         Ok(())
     }
 
@@ -172,7 +195,8 @@ impl<T: Target + ?Sized> Server<T> {
             Some(request::Update::Packet(packet)) => {
                 let done = self.packet_out(stream, &packet);
                 let failed = done.err().map(|status| {
-                    let details = v1::PacketOutError { packet_out: Some(packet) };
+                    // What was refused is not sent back: it may be long, and the client has it.
+                    let details = v1::PacketOutError { packet_out: None };
                     (stream, stream::error(&status, stream_error::Details::PacketOut(details)))
                 });
                 Ok(failed.into_iter().collect())
@@ -185,9 +209,9 @@ impl<T: Target + ?Sized> Server<T> {
                 });
                 Ok(failed.into_iter().collect())
             }
-            Some(request::Update::Other(other)) => {
+            Some(request::Update::Other(_)) => {
                 let status = Status::unimplemented("messages of other architectures");
-                let details = v1::StreamOtherError { other: Some(other) };
+                let details = v1::StreamOtherError { other: None };
                 Ok(vec![(stream, stream::error(&status, stream_error::Details::Other(details)))])
             }
             None => Ok(Messages::new()),
@@ -198,6 +222,11 @@ impl<T: Target + ?Sized> Server<T> {
     pub fn leave(&mut self, stream: StreamId) -> Messages {
         let notices = self.arbitration.leave(stream);
         notices.into_iter().map(|(to, notice)| (to, stream::response(Update::Arbitration(notice)))).collect()
+    }
+
+    /// Whether a stream is that of a primary.
+    pub fn is_primary(&self, stream: StreamId) -> bool {
+        self.arbitration.is_primary(stream)
     }
 
     fn packet_out(&mut self, stream: StreamId, packet: &v1::PacketOut) -> Result<(), Status> {
@@ -320,8 +349,9 @@ impl<T: Target + ?Sized> Server<T> {
             self.target.discard();
             return made;
         }
-        self.saved = None;
         let made = self.load(config, compiled)?;
+        // The new program has the place of the saved one.
+        self.saved = None;
         match action {
             Action::VerifyAndSave => {
                 self.saved = Some(made);
@@ -335,14 +365,12 @@ impl<T: Target + ?Sized> Server<T> {
         }
     }
 
-    /// Loads a program beside the running one, and joins it with the controller's P4Info.
+    /// Joins a program with the controller's P4Info, and loads it beside the running one.
     fn load(&mut self, config: &mut ForwardingPipelineConfig, compiled: Compiled) -> Result<Config, Status> {
+        let info = config.p4info.take().unwrap_or_default();
+        let pipeline = Pipeline::new(info, &compiled.info, &compiled.manifest)?;
         let refused = |why| Status::invalid(format!("the program cannot be loaded: {why}"));
         self.target.load(compiled.object).map_err(refused)?;
-        let manifest = self.target.loaded().map(|device| device.manifest().clone()).unwrap_or_default();
-        let info = config.p4info.take().unwrap_or_default();
-        let pipeline =
-            Pipeline::new(info, &compiled.info, &manifest).inspect_err(|_| self.target.discard())?;
         Ok(Config {
             pipeline,
             kept: Kept::default(),
@@ -438,13 +466,17 @@ fn no_pipeline() -> Status {
     Status::new(Code::FailedPrecondition, "the device has no forwarding pipeline yet")
 }
 
-/// The deprecated number of a role.
+/// The deprecated number of the role of a write.
 #[allow(deprecated)]
-fn role_id(request: &v1::WriteRequest) -> u64 {
+pub fn role_id(request: &v1::WriteRequest) -> u64 {
     request.role_id
 }
 
+/// The same of a push.
 #[allow(deprecated)]
-fn push_role_id(request: &v1::SetForwardingPipelineConfigRequest) -> u64 {
+pub fn push_role_id(request: &v1::SetForwardingPipelineConfigRequest) -> u64 {
     request.role_id
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! A server in a process of its own, and a client that waits for answers.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -67,9 +67,20 @@ impl Server {
     }
 
     pub fn start_on(target: &str, more: &[&str]) -> Server {
+        Server::start_with("0", target, more)
+    }
+
+    /// Starts a server that listens on an address.
+    pub fn start_with(address: &str, target: &str, more: &[&str]) -> Server {
+        Server::start_in(address, target, more, &[])
+    }
+
+    /// Starts a server with more variables in its environment.
+    pub fn start_in(address: &str, target: &str, more: &[&str], variables: &[(&str, &Path)]) -> Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_strait"))
-            .args(["run", "--target", target, "--grpc", "0"])
+            .args(["run", "--target", target, "--grpc", address])
             .args(more)
+            .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -96,16 +107,34 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The number of files that the server has.
+    pub fn files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.id())).expect("it runs").count()
+    }
+
     pub fn client(&self) -> Client {
-        let channel =
-            tonic::transport::Endpoint::from_shared(format!("http://{}", self.address)).expect("an address");
-        let rpc = RUNTIME.block_on(P4RuntimeClient::connect(channel)).expect("a connection");
-        Client {
+        self.try_client().expect("a connection")
+    }
+
+    /// A client, if there is a place for its connection.
+    pub fn try_client(&self) -> Option<Client> {
+        let address = match self.address.starts_with("unix:") {
+            true => self.address.clone(),
+            false => format!("http://{}", self.address),
+        };
+        let channel = tonic::transport::Endpoint::from_shared(address).expect("an address");
+        let rpc = RUNTIME.block_on(P4RuntimeClient::connect(channel)).ok()?;
+        Some(Client {
             rpc: rpc.max_decoding_message_size(usize::MAX),
             election: None,
             role: String::new(),
             device: DEVICE,
-        }
+        })
     }
 
     /// A client that is the primary.

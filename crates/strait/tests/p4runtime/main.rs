@@ -1,6 +1,7 @@
 //! `strait run --grpc`: what P4Runtime's specification demands (docs/reference/p4runtime.md names these tests), hostile clients, and clients of others.
 
 mod arbitration;
+mod attacks;
 mod client;
 mod completion;
 mod controllers;
@@ -9,6 +10,7 @@ mod foreign;
 mod hostile;
 mod objects;
 mod pipeline;
+mod pushed;
 mod replication;
 mod stream;
 mod tls;

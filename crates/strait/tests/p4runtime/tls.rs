@@ -74,6 +74,80 @@ fn clients_need_the_right_certificates() {
     assert!(ask(&mutual.address, trusts(&own)).is_err(), "the client has no certificate");
 }
 
+/// A client with a certificate, or why it has no connection.
+fn client(address: &str, tls: ClientTlsConfig) -> Result<P4RuntimeClient<tonic::transport::Channel>, String> {
+    let endpoint = Endpoint::from_shared(format!("https://{address}")).expect("an address").tls_config(tls);
+    let channel = RUNTIME.block_on(endpoint.expect("a configuration").connect());
+    channel.map(P4RuntimeClient::new).map_err(|why| why.to_string())
+}
+
+/// Item 5: a map says which certificate is for which roles; the server's own is nobody's; certificates are read again.
+#[test]
+fn certificates_have_roles_and_are_read_again() {
+    let dir = io::workdir::WorkDir::named("st-tls-map-").expect("a directory");
+    let own = Authority::new();
+    let (certificate, key) = own.sign("localhost");
+    let path = |name: &str| dir.path().join(name).to_str().expect("a path").to_string();
+    let write = |name: &str, text: &str| std::fs::write(path(name), text).expect("a file");
+    write("cert.pem", &certificate);
+    write("key.pem", &key);
+    write("ca.pem", &own.certificate.pem());
+    write("map.toml", "[[client]]\nsan = \"routes.example\"\nroles = [\"routes\"]\n");
+    let (cert, private, ca, map) = (path("cert.pem"), path("key.pem"), path("ca.pem"), path("map.toml"));
+    let kinds = crate::client::file("kinds.p4");
+    let server = Server::start(&[
+        kinds.to_str().expect("a path"),
+        "--grpc-cert",
+        &cert,
+        "--grpc-key",
+        &private,
+        "--grpc-client-ca",
+        &ca,
+        "--grpc-map",
+        &map,
+    ]);
+    let trusts = |authority: &Authority| {
+        let pem = Certificate::from_pem(authority.certificate.pem());
+        ClientTlsConfig::new().ca_certificate(pem).domain_name("localhost")
+    };
+    let named = |name: &str| {
+        let (certificate, key) = own.sign(name);
+        trusts(&own).identity(Identity::from_pem(certificate, key))
+    };
+    // Asks which entries there are, as a role that nobody has: NOT_FOUND says that the client may ask.
+    let reads = |tls: ClientTlsConfig, role: &str| {
+        let mut rpc = client(&server.address, tls)?;
+        let entity = v1::Entity { entity: Some(v1::entity::Entity::TableEntry(v1::TableEntry::default())) };
+        let request = v1::ReadRequest { device_id: 1, role: role.to_string(), entities: vec![entity] };
+        RUNTIME.block_on(async {
+            let code = |status: tonic::Status| format!("{:?}", status.code());
+            let mut answers = rpc.read(request).await.map_err(code)?.into_inner();
+            answers.message().await.map(drop).map_err(code)
+        })
+    };
+    assert_eq!(reads(named("routes.example"), "routes"), Err("NotFound".to_string()));
+    assert_eq!(reads(named("routes.example"), ""), Err("PermissionDenied".to_string()));
+    assert_eq!(reads(named("other.example"), "routes"), Err("PermissionDenied".to_string()));
+    let as_server = trusts(&own).identity(Identity::from_pem(&certificate, &key));
+    let refused = reads(as_server, "routes").expect_err("it is the server's own");
+    assert_ne!(refused, "NotFound");
+    // A file that is broken changes nothing; a new certificate is that of the next connection.
+    write("cert.pem", "broken");
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    assert_eq!(reads(named("routes.example"), "routes"), Err("NotFound".to_string()));
+    let next = Authority::new();
+    let (certificate, key) = next.sign("localhost");
+    write("key.pem", &key);
+    write("cert.pem", &certificate);
+    let (certificate, key) = own.sign("routes.example");
+    let new = trusts(&next).identity(Identity::from_pem(certificate, key));
+    let begun = std::time::Instant::now();
+    while reads(new.clone(), "routes") != Err("NotFound".to_string()) {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "the new certificate is used");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+}
+
 #[test]
 fn without_tls_other_machines_are_kept_out_unless_told_otherwise() {
     let run = |more: &[&str]| {

@@ -15,6 +15,7 @@ use crate::nat64::{Pool, Stateful};
 /// The first port that is not well known.
 const FIRST: u16 = 1024;
 const ICMP: u8 = 1;
+const UDP: u8 = 17;
 
 /// The pools, and how many of their ports are used.
 pub(super) struct Pools {
@@ -38,8 +39,8 @@ impl Pools {
         *cell = if used { *cell + 1 } else { cell.saturating_sub(1) };
     }
 
-    /// The first free port of a host's candidates: all ports of its range with the parity of its own (RFC 4787 REQ-4), from one on that the key and
-    /// the host determine.
+    /// The first free port of a host's candidates: all ports of its range, for UDP those with the parity of its own (RFC 4787 REQ-4), from one on
+    /// that the key and the host determine.
     pub fn choose(&self, inside: Inside, taken: impl Fn(&Outside) -> bool) -> Option<Outside> {
         let (protocol, host, port) = inside;
         let pool = self.pool_of(host)?;
@@ -47,16 +48,22 @@ impl Pools {
         if pool.low_ports && port < FIRST && protocol != ICMP {
             range = 1..=FIRST - 1;
         }
-        let parity = port & 1;
-        let first = u32::from(range.start() + ((range.start() & 1) ^ parity));
-        let count = (u32::from(*range.end()) + 2).saturating_sub(first) / 2;
-        let used = self.used.get(&(protocol, address)).map_or(0, |used| used[usize::from(parity)]);
+        let used = self.used.get(&(protocol, address)).copied().unwrap_or_default();
+        let (first, step, used) = match protocol {
+            UDP => {
+                let parity = port & 1;
+                (range.start() + ((range.start() & 1) ^ parity), 2, used[usize::from(parity)])
+            }
+            _ => (*range.start(), 1, used[0] + used[1]),
+        };
+        let first = u32::from(first);
+        let count = (u32::from(*range.end()) + step).saturating_sub(first) / step;
         // A search of a full range would take as long as one of a range with one free port.
         if count == 0 || (range == pool.ports && used >= count) {
             return None;
         }
         let start = (self.keyed(&inside) % u64::from(count)) as u32;
-        let candidate = |n: u32| (protocol, address, (first + 2 * ((start + n) % count)) as u16);
+        let candidate = |n: u32| (protocol, address, (first + step * ((start + n) % count)) as u16);
         (0..count).map(candidate).find(|outside| !taken(outside))
     }
 

@@ -25,6 +25,19 @@ struct Session {
     json: bool,
 }
 
+/// The port of P4Runtime.
+const TCP: &str = "127.0.0.1:9559";
+
+/// Where the server is: where the options say, or the Unix socket of the device if somebody listens there. A certificate is for TCP.
+fn address(server: &Server) -> String {
+    if let Some(address) = &server.grpc {
+        return address.clone();
+    }
+    let places = io::served::places(server.device);
+    let served = places.iter().find(|path| server.ca.is_none() && io::served::is_served(path));
+    served.map_or_else(|| TCP.to_string(), |path| format!("unix:{}", path.display()))
+}
+
 /// Connects to a server.
 fn connect(server: &Server) -> anyhow::Result<Client> {
     let identity = match (&server.cert, &server.key) {
@@ -32,7 +45,7 @@ fn connect(server: &Server) -> anyhow::Result<Client> {
         _ => None,
     };
     let options = Options {
-        address: server.grpc.clone(),
+        address: address(server),
         device: server.device,
         election: server.election_id,
         role: server.role.clone(),

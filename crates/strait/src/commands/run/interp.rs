@@ -20,6 +20,7 @@ use interp::{Interpreter, Outcome, Silent};
 use io::switch::Shapes;
 use io::watch::{self, Tap, Wanted};
 
+use super::budget::Budget;
 use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};
 use super::{controller_number, driver, ports, queues};
 use crate::cli::{RunArgs, RunTarget};
@@ -41,6 +42,7 @@ pub struct Interp {
     loaded: Option<Handle>,
     /// The queues in front of ports that have a rate.
     shapes: Shapes,
+    budget: Budget,
 }
 
 /// What the thread shares with whoever controls the program.
@@ -92,13 +94,14 @@ impl Interp {
         let thread =
             std::thread::Builder::new().name("interpreter".to_string()).spawn(move || worker.run())?;
         let shapes = queues::shapes(args)?;
-        Ok(Interp { numbers, shared, thread: Some(thread), running: None, loaded: None, shapes })
+        let (budget, thread) = (Budget::new(args.program_memory, 1), Some(thread));
+        Ok(Interp { numbers, shared, thread, running: None, loaded: None, shapes, budget })
     }
 }
 
 impl Target for Interp {
     fn compiler(&self) -> Compiler {
-        machine::compiler(Form { target: RunTarget::Interp, queues: false })
+        machine::compiler(Form { target: RunTarget::Interp, queues: false }, self.budget)
     }
 
     fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String> {

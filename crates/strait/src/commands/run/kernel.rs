@@ -7,13 +7,14 @@ use anyhow::{Context, bail};
 use control::p4runtime::server::{Compiler, Target};
 use dataplane::Device;
 use dataplane::device::Event;
-use io::bpf::{Hook, XdpMode};
+use io::bpf::{Claim, Hook, XdpMode};
 use io::controller::ControllerPort;
 use io::ebpf::{KernelProgram, XdpOptions};
 use io::watch::Wanted;
 
+use super::budget::Budget;
 use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};
-use super::{controller_port, lost_packets, ports};
+use super::{controller_port, interfaces, lost_packets, ports};
 use crate::cli::{self, RunArgs, RunTarget};
 use crate::frontend::Texts;
 use crate::out::chain;
@@ -30,6 +31,9 @@ pub struct Kernel {
     xdp_mode: Option<XdpMode>,
     trust_checksums: bool,
     log: bool,
+    budget: Budget,
+    /// That no other process has these interfaces.
+    _claims: Vec<Claim>,
     running: Option<KernelProgram>,
     loaded: Option<KernelProgram>,
     /// The texts of the running program, and of the loaded one.
@@ -49,12 +53,14 @@ impl Kernel {
         for (number, interface) in &ports {
             links.index(interface).with_context(|| format!("port {number}"))?;
         }
+        let claims = interfaces::claim(&links, &ports)?;
         let controller = controller_port(args, &ports)?;
         let controller_at = controller.as_ref().map(|(number, port)| (*number, port.name().to_string()));
         let xdp_mode = args.xdp_mode.map(|mode| match mode {
             cli::XdpMode::Native => XdpMode::Native,
             cli::XdpMode::Generic => XdpMode::Generic,
         });
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Kernel {
             at,
             ports,
@@ -63,6 +69,8 @@ impl Kernel {
             xdp_mode,
             trust_checksums: args.trust_checksums,
             log: args.log,
+            budget: Budget::new(args.program_memory, processors),
+            _claims: claims,
             running: None,
             loaded: None,
             texts: None,
@@ -134,7 +142,11 @@ impl Kernel {
         }
         old.pass_controller(&mut next);
         self.running = Some(next);
-        Ok(old.remove()?)
+        // The packets have changed over: what is left of the old program is no reason to say that they have not.
+        if let Err(why) = old.remove() {
+            eprintln!("warning: the previous program is not removed whole: {}", chain(&why.into()));
+        }
+        Ok(())
     }
 }
 
@@ -144,15 +156,16 @@ impl Target for Kernel {
             At::Tc => RunTarget::Tc,
             At::Xdp => RunTarget::Xdp,
         };
-        machine::compiler(Form { target, queues: false })
+        machine::compiler(Form { target, queues: false }, self.budget)
     }
 
     fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String> {
         let Object { code: Code::Kernel(object), texts } = machine::object(object)? else {
             return Err("the program is for another target".to_string());
         };
+        let loaded = self.load_object(&object).map_err(|why| chain(&why))?;
         self.discard();
-        self.loaded = Some(self.load_object(&object).map_err(|why| chain(&why))?);
+        self.loaded = Some(loaded);
         self.loaded_texts = Some(texts);
         Ok(())
     }

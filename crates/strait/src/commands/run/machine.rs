@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use abi::Manifest;
-use control::p4runtime::server::{Compiled, Compiler, Target};
+use abi::{Cancel, Manifest};
+use control::p4runtime::server::{CompileError, Compiled, Compiler, Target};
 use dataplane::device::Event;
 use dataplane::port::PortCounts;
 use dataplane::queue::QueueCounts;
 use io::watch::{Wanted, Watcher};
 
+use super::budget::Budget;
 use crate::cli::{Preprocess, RunTarget};
 use crate::frontend::{self, Texts};
 use crate::out::chain;
@@ -82,32 +83,60 @@ pub struct Form {
 
 impl Object {
     /// Compiles a program.
-    pub fn make(form: Form, program: ir::Verified, texts: Texts) -> anyhow::Result<Object> {
+    pub fn make(form: Form, program: ir::Verified, texts: Texts, cancel: &Cancel) -> anyhow::Result<Object> {
         let code = match form.target {
-            RunTarget::Native if form.queues => Code::Native(native::Object::with_queues(&program)?),
+            RunTarget::Native if form.queues => Code::Native(native::Object::with_queues(&program, cancel)?),
             RunTarget::Interp => Code::Interp(Arc::new(program)),
-            RunTarget::Native => Code::Native(native::Object::make(&program)?),
-            RunTarget::Tc => Code::Kernel(kernel::Object::running(At::Tc, &program)?),
-            RunTarget::Xdp => Code::Kernel(kernel::Object::running(At::Xdp, &program)?),
+            RunTarget::Native => Code::Native(native::Object::running(&program, cancel)?),
+            RunTarget::Tc => Code::Kernel(kernel::Object::running(At::Tc, &program, cancel)?),
+            RunTarget::Xdp => Code::Kernel(kernel::Object::running(At::Xdp, &program, cancel)?),
         };
         Ok(Object { code, texts: Arc::new(texts) })
+    }
+
+    /// What the program will have when it is loaded.
+    fn manifest(&self) -> Manifest {
+        match &self.code {
+            Code::Interp(program) => interp::manifest::of(program),
+            Code::Native(object) => object.manifest().clone(),
+            Code::Kernel(object) => object.manifest().clone(),
+        }
     }
 }
 
 /// Compiles the program of a file, with its P4Info if a controller is to see it.
 pub fn compile(form: Form, file: &Path, options: &Preprocess, describe: bool) -> anyhow::Result<Compiled> {
     let (program, info, texts) = frontend::running(file, options, describe)?;
-    Ok(Compiled { info, object: Box::new(Object::make(form, program, texts)?) })
+    let object = Object::make(form, program, texts, &Cancel::default())?;
+    Ok(Compiled { info, manifest: object.manifest(), object: Box::new(object) })
 }
 
 /// A compiler of what controllers push.
-pub fn compiler(form: Form) -> Compiler {
-    Arc::new(move |config: &[u8]| {
+pub fn compiler(form: Form, budget: Budget) -> Compiler {
+    Arc::new(move |config: &[u8], cancel: &Cancel| {
+        let awaited = || match cancel.is_cancelled() {
+            true => Err(CompileError::Refused("the push was cancelled".to_string())),
+            false => Ok(()),
+        };
+        awaited()?;
         let source = source(config)?;
         let (program, info, texts) = frontend::pushed(&source)?;
-        let object = Object::make(form, program, texts).map_err(|why| chain(&why))?;
-        Ok(Compiled { info, object: Box::new(object) })
+        budget.ask(&program, form.target)?;
+        awaited()?;
+        let object = Object::make(form, program, texts, cancel).map_err(|why| to_client(&why))?;
+        Ok(Compiled { info, manifest: object.manifest(), object: Box::new(object) })
     })
+}
+
+/// What the client that pushed a program hears. The text of a C compiler is not for it: it may quote files of this machine, and goes to the log.
+fn to_client(why: &anyhow::Error) -> String {
+    match why.downcast_ref() {
+        Some(io::Error::Refused(refusal)) => {
+            eprintln!("a program was pushed that cannot be compiled: {refusal}");
+            refusal.brief()
+        }
+        _ => chain(why),
+    }
 }
 
 /// `p4.tmp.P4DeviceConfig`, in which controllers for BMv2 wrap what they push.

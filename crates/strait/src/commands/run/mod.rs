@@ -1,8 +1,11 @@
 //! `strait run`: runs a P4 program on ports until it is interrupted, and serves P4Runtime.
 //!
 //! * `machine`: what a target must do. `interp`, `native`, `kernel`: the targets. `queues`: the queues of ports that have a rate.
+//! * `budget`: the memory that a pushed program may take. `interfaces`: that no two programs have one interface.
 //! * `plane`: a built-in control plane. `serve`: the P4Runtime server. `links`: which ports have a link.
 
+mod budget;
+mod interfaces;
 mod interp;
 mod kernel;
 mod links;
@@ -83,7 +86,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         })
         .transpose()?;
     // Controllers connect where the command was started; the interfaces may be elsewhere.
-    let listener = serve::listen(args)?;
+    let (listener, _place) = serve::listen(args)?.unzip();
     if let Some(name) = &args.netns {
         io::netns::enter(&io::netns::Namespace::open(name)?.path())?;
     }

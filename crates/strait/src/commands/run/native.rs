@@ -13,6 +13,7 @@ use io::port::Driver;
 use io::switch::{PortQueues, Shapes, Switch};
 use io::watch::Wanted;
 
+use super::budget::Budget;
 use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};
 use super::{controller_port, driver, lost_packets, ports, queues};
 use crate::cli::{RunArgs, RunTarget};
@@ -33,6 +34,7 @@ pub struct Native {
     /// The texts of the running program.
     texts: Option<Arc<Texts>>,
     log: bool,
+    budget: Budget,
     ages: Ages,
 }
 
@@ -59,6 +61,7 @@ impl Native {
             loaded,
             texts: None,
             log: args.log,
+            budget: Budget::new(args.program_memory, workers),
             ages: Ages { last: 0 },
         })
     }
@@ -66,7 +69,7 @@ impl Native {
 
 impl Target for Native {
     fn compiler(&self) -> Compiler {
-        machine::compiler(Form { target: RunTarget::Native, queues: !self.shapes.is_empty() })
+        machine::compiler(Form { target: RunTarget::Native, queues: !self.shapes.is_empty() }, self.budget)
     }
 
     fn load(&mut self, object: Box<dyn Any + Send>) -> Result<(), String> {
@@ -94,9 +97,9 @@ impl Target for Native {
 
     fn commit(&mut self) -> Result<(), String> {
         let (program, _, texts) = self.loaded.take().ok_or("no program is loaded")?;
-        self.texts = Some(texts);
         if let Some(switch) = &mut self.switch {
             switch.replace(program);
+            self.texts = Some(texts);
             return Ok(());
         }
         let queues = self.queues.take().ok_or("the ports are closed")?;
@@ -106,6 +109,7 @@ impl Target for Native {
             switch.set_controller(port);
         }
         self.switch = Some(switch);
+        self.texts = Some(texts);
         Ok(())
     }
 

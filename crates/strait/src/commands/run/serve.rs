@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use control::p4runtime::server::{Compiled, Server};
 use dataplane::device::{Device, Event};
 
 use super::links::Links;
 use super::machine::Machine;
 use crate::cli::RunArgs;
-use crate::frontend::contents;
 use crate::out::chain;
 
 /// The address that stands for the standard input: a socket that listens already.
@@ -48,11 +48,14 @@ impl Host {
     /// Tells the server when links of ports come or go. Packets pass whether it can or not.
     fn look_at_links(&mut self) {
         let Kind::Served(device, links) = &mut self.machine else { return };
-        let told = links.changed().and_then(|ports| match ports {
-            Some(ports) => Ok(device.with(|server| server.set_links(ports))?),
-            None => Ok(()),
-        });
-        if let Err(why) = told {
+        let told = match links.changed() {
+            Ok(None) => return,
+            Ok(Some(ports)) => device.with(|server| server.set_links(ports)).map_err(anyhow::Error::from),
+            Err(why) => Err(why),
+        };
+        if links.followed(told.is_ok())
+            && let Err(why) = told
+        {
             eprintln!("members of action profiles that watch ports are as before: {}", chain(&why));
         }
     }
@@ -121,29 +124,50 @@ impl Host {
     }
 }
 
+/// A socket for controllers, and the file of a Unix socket.
+pub type Listening = (grpc::Listener, Option<io::served::Place>);
+
 /// Listens for controllers, if a server was asked for.
-pub fn listen(args: &RunArgs) -> anyhow::Result<Option<grpc::Listener>> {
+pub fn listen(args: &RunArgs) -> anyhow::Result<Option<Listening>> {
     let Some(address) = &args.grpc else { return Ok(None) };
     let tls = match (&args.grpc_cert, &args.grpc_key) {
-        (Some(certificate), Some(key)) => {
-            let clients = args.grpc_client_ca.as_ref().map(|file| contents(file)).transpose()?;
-            Some(grpc::Tls { certificate: contents(certificate)?, key: contents(key)?, clients })
-        }
+        (Some(certificate), Some(key)) => Some(grpc::Tls {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            clients: args.grpc_client_ca.clone(),
+            map: args.grpc_map.clone(),
+        }),
         _ => None,
     };
+    let path = match address.strip_prefix("unix") {
+        Some("") => Some(io::served::place(args.device_id)?),
+        Some(path) => path.strip_prefix(':').map(PathBuf::from),
+        None => None,
+    };
+    if let Some(path) = path {
+        if tls.is_some() {
+            bail!("--grpc-cert is for TCP: a Unix socket is as safe as its directory");
+        }
+        let (socket, place) = io::served::listen(&path, args.grpc_group.as_deref())?;
+        return Ok(Some((grpc::Listener::unix(socket, &path)?, Some(place))));
+    }
+    if args.grpc_group.is_some() {
+        bail!("--grpc-group is for a Unix socket");
+    }
     let anyone = args.grpc_insecure;
-    Ok(Some(match address.as_str() {
+    let listener = match address.as_str() {
         INHERITED => {
             let socket = std::io::stdin().as_fd().try_clone_to_owned().context("the standard input")?;
             grpc::Listener::of(socket.into(), tls, anyone)?
         }
         address => grpc::Listener::bind(grpc::Address { socket: socket(address)?, tls, anyone })?,
-    }))
+    };
+    Ok(Some((listener, None)))
 }
 
 /// An address to listen on: `ADDR:PORT`, `:PORT` for all addresses, `PORT` for this machine only.
 fn socket(text: &str) -> anyhow::Result<SocketAddr> {
-    let wrong = || format!("`{text}` is not ADDR:PORT, such as 127.0.0.1:9559");
+    let wrong = || format!("`{text}` is not ADDR:PORT, such as 127.0.0.1:9559, and not unix:PATH");
     if let Ok(port) = text.parse() {
         return Ok(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), port));
     }
