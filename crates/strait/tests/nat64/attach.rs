@@ -208,7 +208,10 @@ fn mapped_hosts_reach_each_other_with_either_hairpinning() {
                 .output()
                 .expect("ping starts");
             let said = both(&output);
-            assert_eq!(said.matches("ttl=63").count(), 4, "{name} {hairpin}: {said}");
+            // In the device the kernel routes it between two translations, and each of these takes a hop of what has been translated.
+            let twice = name == "hairdev" && hairpin == "simple";
+            let ttl = if twice { "ttl=61" } else { "ttl=63" };
+            assert_eq!(said.matches(ttl).count(), 4, "{name} {hairpin}: {said}");
         }
     }
 }

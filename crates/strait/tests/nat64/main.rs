@@ -7,14 +7,18 @@ mod clients;
 mod errors;
 mod faults;
 mod lab;
+mod local;
+mod loops;
 mod mtu;
 mod native;
 mod network;
+mod openings;
 mod operator;
 mod page;
 mod recipes;
 mod service;
 mod sessions;
+mod shares;
 
 use std::time::Duration;
 

@@ -14,12 +14,17 @@ pub struct Native(Child);
 impl Native {
     /// Starts it, and waits until packets are routed to it.
     pub fn start(lab: &Lab) -> Self {
+        Self::start_with(lab, &[])
+    }
+
+    /// The same with further options.
+    pub fn start_with(lab: &Lab, options: &[&str]) -> Self {
         let mut command = lab.strait("up");
-        command.args(["--target", "native", "--json"]).process_group(0).stdout(Stdio::piped());
+        command.args(["--target", "native", "--json"]).args(options).process_group(0).stdout(Stdio::piped());
         let native = Self(command.spawn().expect("strait starts"));
-        let ready = (0..100).any(|_| {
+        let ready = (0..600).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(50));
-            lab.sh("ip route show proto 64").contains("198.51.100.0/24")
+            lab.sh("ip route show proto 64").contains("198.51.100.")
         });
         assert!(ready, "the native target does not start");
         native

@@ -10,7 +10,7 @@ use crate::lab::{Lab, both, possible};
 
 const DEVICE: &str = "{ device = \"nat64\" }";
 const EXPRESS: &str = "{ device = \"nat64\", express = [\"r0\", \"r1\"] }";
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A `run` in the router of a lab. It is killed when the value is dropped.
 pub struct Service {

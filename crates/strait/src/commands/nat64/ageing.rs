@@ -3,23 +3,22 @@
 //!
 //! While no process does, all work on, but nothing is removed. What a killed process has left half done, the next one completes.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use control::nat64::flows::{self, Binding, Flows, Session};
+use control::nat64::flows::{Binding, Flows, Session};
 use control::nat64::report::Report;
-use control::nat64::{Log as What, LogTarget, expire_times};
+use control::nat64::{Log as What, expire_times};
 use dataplane::Device as _;
 use dataplane::device::{self, Update};
 use io::bpf::{self, Instance};
 use io::ebpf::{EgressPort, KernelProgram, Learnt};
-use ipnet::Ipv6Net;
 
 use super::bundle::Bundle;
+use super::counting::Counting;
 use super::holder::{self, Holder};
 use super::log::Log;
 use super::logger::Logger;
@@ -30,8 +29,6 @@ use super::record::Record;
 const TURN: Duration = Duration::from_millis(200);
 /// So an entry stays a second longer than its time at most.
 const ROUND: f64 = 1.0;
-/// Counting the sessions of subscribers takes at most one part in this many of the time.
-const COUNTING: u32 = 20;
 
 /// A thread that removes entries.
 #[derive(Debug)]
@@ -64,6 +61,7 @@ impl Drop for Ageing {
     fn drop(&mut self) {
         self.ended.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }
@@ -91,9 +89,11 @@ fn work(ended: &AtomicBool, site: &Mutex<Site>, log: Log) {
     let (mut last, mut said) = (Instant::now(), None);
     while !ended.load(Relaxed) {
         let name = site.lock().unwrap_or_else(PoisonError::into_inner).instance.clone();
-        let share = (last.elapsed().as_secs_f64() / ROUND).min(1.0);
-        last = Instant::now();
+        let begun = Instant::now();
+        let share = (begun.duration_since(last).as_secs_f64() / ROUND).min(1.0);
         let result = state.turn(&name, share, log);
+        // A turn that was left out is made up for.
+        last = if matches!(result, Ok(false)) { last } else { begun };
         let problem = result.err().map(|error| crate::out::chain(&error));
         if problem != said {
             if let Some(problem) = &problem {
@@ -101,8 +101,9 @@ fn work(ended: &AtomicBool, site: &Mutex<Site>, log: Log) {
             }
             said = problem;
         }
-        thread::sleep(TURN);
+        thread::park_timeout(TURN);
     }
+    state.end();
 }
 
 /// What runs at a site: the kernel's numbers of its programs, and its note.
@@ -119,33 +120,26 @@ struct State {
 struct Sweeper {
     program: KernelProgram,
     flows: Option<Flows>,
-    /// Where packets and this process report to, if the file wants it, and what of it.
-    logger: Option<(Logger, Reports)>,
+    /// Where packets and this process report to, and what.
+    logger: Option<Logger>,
+    what: What,
     /// The number of reports for which the kernel had no room.
     lost: u64,
-    /// When the sessions of subscribers are counted next. `None` if they are not limited.
-    next_count: Option<Instant>,
+    /// Counts what subscribers have.
+    counting: Option<Counting>,
     /// What holds packets that the program cannot translate yet. `None` if there can be none, which is said once.
     holder: Option<Holder>,
 }
 
-/// What is reported, and where.
-#[derive(Clone, Debug, PartialEq)]
-struct Reports {
-    what: What,
-    to: Vec<LogTarget>,
-    prefix: Option<Ipv6Net>,
-}
-
 impl State {
-    /// Looks at a share of the rows.
-    fn turn(&mut self, name: &str, share: f64, log: Log) -> anyhow::Result<()> {
+    /// Looks at a share of the rows. Returns whether it could: while another process changes the translator, this one waits for its next turn.
+    fn turn(&mut self, name: &str, share: f64, log: Log) -> anyhow::Result<bool> {
         // What has no sessions costs a look at its pins.
         if self.sweeper.is_none() && self.seen.is_some() && seen(name) == self.seen {
-            return Ok(());
+            return Ok(true);
         }
         // Nobody else removes entries or replaces the program meanwhile.
-        let _alone = bpf::lock()?;
+        let Some(_alone) = bpf::try_lock(name)? else { return Ok(false) };
         let now = seen(name);
         if now != self.seen {
             let before = self.sweeper.take();
@@ -154,7 +148,20 @@ impl State {
             }
             self.seen = now;
         }
-        self.sweeper.as_mut().map_or(Ok(()), |sweeper| sweeper.turn(share))
+        self.sweeper.as_mut().map_or(Ok(()), |sweeper| sweeper.turn(share))?;
+        Ok(true)
+    }
+
+    /// Writes what is reported already, as far as somebody takes it.
+    fn end(self) {
+        let Some(mut sweeper) = self.sweeper else { return };
+        let mut logger = sweeper.logger.take();
+        logger.iter_mut().for_each(Logger::close);
+        // The holder ends while others write.
+        drop(sweeper);
+        if let Some(logger) = logger {
+            logger.finish();
+        }
     }
 }
 
@@ -187,21 +194,25 @@ impl Sweeper {
         let times: Vec<Update> = expire_times(&stateful).into_iter().map(Update::Set).collect();
         program.write(&times).map_err(|refused| refused.error)?;
         program.reclaim()?;
-        let next_count = stateful.subscriber_sessions.map(|_| Instant::now());
-        let reports = Reports { what: stateful.log, to: stateful.log_to, prefix };
-        let logger = match logger {
-            Some((logger, before)) if before == reports => Some((logger, reports)),
-            _ if reports.what == What::Nothing => None,
-            // The last one ends when all that it has is written.
-            _ => Some((Logger::start(&reports.to, prefix, log), reports)),
-        };
+        let counting = Counting::new(&stateful, program.manifest());
+        let mut logger = logger.unwrap_or_else(|| Logger::new(log));
+        let to = if stateful.log == What::Nothing { &[][..] } else { &stateful.log_to[..] };
+        logger.follow(to, prefix);
         let (flows, lost) = (Flows::of(program.manifest()), program.events_lost()?);
         let longest = Duration::from_secs(stateful.timeouts.fragments.into());
         let holder = holder.map_or_else(|| Holder::start(&device, longest, log), Ok);
         let holder = holder.inspect_err(|error| {
             log.warning(&format!("fragments and SYNs are not held: {error}"));
         });
-        let mut sweeper = Self { program, flows, logger, lost, next_count, holder: holder.ok() };
+        let mut sweeper = Self {
+            program,
+            flows,
+            logger: Some(logger),
+            what: stateful.log,
+            lost,
+            counting,
+            holder: holder.ok(),
+        };
         sweeper.hold(sweeper.holder.as_ref().map(Holder::index))?;
         Ok(Some(sweeper))
     }
@@ -218,30 +229,14 @@ impl Sweeper {
         Ok(())
     }
 
-    /// Counts the sessions of each /64, and tells the program. Packets count too, what they open: this also takes off what has ended.
-    fn count_sessions(&mut self) -> anyhow::Result<()> {
-        let begun = Instant::now();
-        if self.next_count.is_none_or(|next| begun < next) {
-            return Ok(());
-        }
-        let Some(of) = self.flows else { return Ok(()) };
-        let prefix = flows::prefix_in(self.program.manifest(), &of);
-        let (Some(subscribers), Some(prefix)) = (of.subscribers, prefix) else { return Ok(()) };
-        let mut found: HashMap<u64, u64> = HashMap::new();
-        self.program.each_action_data(of.sessions, |data| *found.entry(prefix(data)).or_default() += 1)?;
-        self.program.change_registers(subscribers, |key, register| {
-            let prefix = key.try_into().map_or(0, u64::from_be_bytes);
-            flows::with_sessions(register, found.get(&prefix).copied().unwrap_or(0))
-        })?;
-        self.next_count = Some(begun + (begun.elapsed() * COUNTING).max(Duration::from_secs_f64(ROUND)));
-        Ok(())
-    }
-
     /// Passes on what packets have reported, and looks at a share of the rows.
     fn turn(&mut self, share: f64) -> anyhow::Result<()> {
-        self.count_sessions()?;
+        if let Some(counting) = &mut self.counting {
+            counting.turn(&mut self.program)?;
+        }
         let now = KernelProgram::now();
-        let (Some((logger, reports)), Some(flows)) = (&self.logger, self.flows) else {
+        let (Some(logger), Some(flows), true) = (&mut self.logger, self.flows, self.what != What::Nothing)
+        else {
             self.program.expire(now, share)?;
             return Ok(());
         };
@@ -253,11 +248,13 @@ impl Sweeper {
         let lost = self.program.events_lost()?;
         logger.lost(lost.saturating_sub(self.lost));
         self.lost = lost;
+        logger.tell();
+        let what = self.what;
         let mut told = |table, learnt: Learnt| {
             if table == flows.bib4 {
                 let binding = Binding::read(&learnt.entry, learnt.register, learnt.timer);
                 binding.iter().for_each(|binding| logger.report(Report::binding_deleted(binding)));
-            } else if table == flows.sessions && reports.what == What::Sessions {
+            } else if table == flows.sessions && what == What::Sessions {
                 let session = Session::read(&learnt.entry, learnt.register, learnt.timer);
                 session.iter().for_each(|session| logger.report(Report::session_deleted(session)));
             }

@@ -22,10 +22,10 @@ pub fn down(args: &SelectArgs) -> anyhow::Result<()> {
     let sites = selected(args)?;
     // Nobody makes again what is removed.
     let _claims = sites.iter().map(end).collect::<anyhow::Result<Vec<_>>>()?;
-    // Without a BPF file system nobody else can hold the lock.
-    let _alone = if bpf::visible() { Some(bpf::lock()?) } else { None };
     let links = Handle::open()?;
     for site in sites {
+        // Without a BPF file system nobody else can have the lock.
+        let _alone = if bpf::visible() { Some(bpf::lock(&site.instance)?) } else { None };
         take_down(&site, &links)?;
         match args.json {
             true => println!("{}", json!({"device": site.device, "up": false})),
@@ -119,11 +119,12 @@ pub fn take_down(site: &Site, links: &Handle) -> anyhow::Result<()> {
             );
         }
     }
+    super::loops::remove(site, links)?;
     for proxy in &proxies {
         links.remove_proxy(proxy)?;
     }
     super::clat::restore(record.as_ref());
-    Instance::remove_by_name(&format!("{}-next", site.instance))?;
+    Instance::remove_by_name(&format!("{}{}", site.instance, bpf::NEXT))?;
     Ok(Instance::remove_by_name(&site.instance)?)
 }
 

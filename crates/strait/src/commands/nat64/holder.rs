@@ -5,7 +5,7 @@
 //! program knows them. A fragment comes back after some milliseconds, and again until its first one has passed or its time is over; a SYN
 //! after six seconds, when the program answers it with an ICMP error unless the host has opened the connection meanwhile.
 //!
-//! What is held is bounded. Without this process, such packets are dropped; others do not need it.
+//! What is held is bounded, in all and of each source: an IPv4 address, or a /64 of IPv6. Without this process, such packets are dropped; others do not need it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -26,6 +26,10 @@ pub const PORT: u32 = 3;
 const FROM: [u8; 6] = [0x02, 0x53, 0x54, 0x48, 0x4f, 0x4c];
 /// How many packets are held at most, of fragments and of SYNs.
 const ROOM: usize = 1024;
+/// How many of them may be of one source.
+const SHARE: usize = ROOM / 8;
+/// How many fragments are known that may come back.
+const KNOWN: usize = 4 * ROOM;
 /// How long a SYN is held (RFC 5382 REQ-4).
 const SYN: Duration = Duration::from_secs(6);
 /// When a fragment comes back for the first time, and the longest interval after that.
@@ -112,6 +116,7 @@ struct Store {
 
 struct Held {
     frame: Vec<u8>,
+    kind: Kind,
     at: Instant,
 }
 
@@ -128,9 +133,10 @@ impl Store {
 
     /// Holds a packet of the program.
     fn take(&mut self, mut frame: Vec<u8>, now: Instant) {
-        let Some(fragment) = is_fragment(&frame) else { return };
+        let Some(kind) = Kind::of(&frame) else { return };
         let came_back = frame.get(6..12) == Some(&FROM[..]);
-        let wait = match fragment {
+        let mut known = None;
+        let wait = match kind.fragment {
             // The program answers one that comes back.
             false if came_back => return,
             false => SYN,
@@ -141,23 +147,25 @@ impl Store {
                     (true, Some(since)) => *since,
                     (false, _) => now,
                 };
-                self.since.insert(key, since);
                 let age = now.duration_since(since);
                 if age > self.longest {
                     self.since.remove(&key);
                     return;
                 }
+                known = Some((key, since));
                 // Twice as long as it has been here, so it comes back about a dozen times.
                 age.clamp(SOON, LATER)
             }
         };
-        let same = self.held.iter().filter(|held| is_fragment(&held.frame) == Some(fragment)).count();
-        if same >= ROOM {
+        let same = self.held.iter().filter(|held| held.kind.fragment == kind.fragment).count();
+        let own = self.held.iter().filter(|held| held.kind == kind).count();
+        if same >= ROOM || own >= SHARE || (known.is_some() && self.since.len() >= KNOWN) {
             self.full += 1;
             return;
         }
+        self.since.extend(known);
         frame[6..12].copy_from_slice(&FROM);
-        self.held.push(Held { frame, at: now + wait });
+        self.held.push(Held { frame, kind, at: now + wait });
     }
 
     /// The packets that go back now.
@@ -170,12 +178,26 @@ impl Store {
     }
 }
 
-/// Whether a frame is a fragment that is not the first one; `None` if it is nothing that is held.
-fn is_fragment(frame: &[u8]) -> Option<bool> {
-    match frame.get(12..14)? {
-        [0x08, 0x00] => Some((u16::from_be_bytes([*frame.get(20)?, *frame.get(21)?]) & 0x1fff) != 0),
-        [0x86, 0xdd] => Some(true),
-        _ => None,
+/// What a packet is, and whose.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Kind {
+    /// Whether it is a fragment that is not the first one. Otherwise it is a SYN.
+    fragment: bool,
+    /// The IPv4 address that sends it, or the /64.
+    source: u64,
+}
+
+impl Kind {
+    /// That of a frame; `None` if it is nothing that is held.
+    fn of(frame: &[u8]) -> Option<Kind> {
+        let number = |at: std::ops::Range<usize>| {
+            Some(frame.get(at)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        };
+        match frame.get(12..14)? {
+            [0x08, 0x00] => Some(Kind { fragment: number(20..22)? & 0x1fff != 0, source: number(26..30)? }),
+            [0x86, 0xdd] => Some(Kind { fragment: true, source: number(22..30)? }),
+            _ => None,
+        }
     }
 }
 
@@ -183,16 +205,23 @@ fn is_fragment(frame: &[u8]) -> Option<bool> {
 mod tests {
     use super::*;
 
-    fn fragment(number: u8) -> Vec<u8> {
+    /// A fragment of a source.
+    fn fragment_of(source: u8, number: u16) -> Vec<u8> {
         let mut frame = vec![0; 60];
         frame[12..14].copy_from_slice(&[0x86, 0xdd]);
-        frame[50] = number;
+        frame[29] = source;
+        frame[50..52].copy_from_slice(&number.to_be_bytes());
         frame
     }
 
-    fn syn() -> Vec<u8> {
+    fn fragment(number: u16) -> Vec<u8> {
+        fragment_of(0, number)
+    }
+
+    fn syn(source: u8) -> Vec<u8> {
         let mut frame = vec![0; 60];
         frame[12..14].copy_from_slice(&[0x08, 0x00]);
+        frame[29] = source;
         frame
     }
 
@@ -219,10 +248,23 @@ mod tests {
     }
 
     #[test]
+    fn a_source_has_a_share_of_what_is_held() {
+        let (mut store, now) = (Store::new(Duration::from_secs(2)), Instant::now());
+        for number in 0..2 * ROOM as u16 {
+            store.take(fragment_of(1, number), now);
+            store.take(syn(1), now);
+        }
+        assert_eq!((store.held.len(), store.since.len()), (2 * SHARE, SHARE));
+        store.take(fragment_of(2, 0), now);
+        store.take(syn(2), now);
+        assert_eq!(store.held.len(), 2 * SHARE + 2, "another source has room");
+    }
+
+    #[test]
     fn a_syn_is_held_for_six_seconds_and_what_is_held_is_bounded() {
         let (mut store, now) = (Store::new(Duration::from_secs(2)), Instant::now());
-        for _ in 0..ROOM + 10 {
-            store.take(syn(), now);
+        for number in 0..ROOM + 10 {
+            store.take(syn(number as u8), now);
         }
         assert_eq!((store.held.len(), store.full), (ROOM, 10));
         // Fragments have room of their own.
@@ -233,6 +275,12 @@ mod tests {
         assert_eq!(due.len(), ROOM);
         store.take(due[0].clone(), now + SYN);
         assert!(store.held.is_empty(), "the program answers it now");
+        // Also when each of them has been seen for the first time.
+        for number in 0..10_000 {
+            store.take(fragment_of(number as u8, number), now);
+        }
+        assert!(store.held.len() <= ROOM && store.since.len() <= ROOM, "{}", store.since.len());
+        store.due(now + Duration::from_secs(10));
         store.take(vec![0; 5], now);
         store.take(vec![0; 14], now);
         assert!(store.held.is_empty());

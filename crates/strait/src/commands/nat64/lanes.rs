@@ -9,6 +9,7 @@ use super::conflicts::Present;
 use super::owner::Owner;
 use super::wiring::{Ground, Step};
 use super::{DIRECT_PORT, ROUTED_PORT};
+use crate::targets::kernel::process_of;
 
 /// A lane as a configuration wants it. The interface that it goes past is the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,8 +196,20 @@ impl Ground<'_> {
         Ok(steps)
     }
 
-    /// An XDP program of somebody else on an interface that is to get ours, with the cure.
+    /// A program that would take all packets of an interface that is to get ours, with the cure: one of `strait run`, or an XDP program of somebody
+    /// else.
     fn foreign(&self, way: &Way) -> Option<(String, String)> {
+        let all = bpf::ours(way.index).unwrap_or_default();
+        let run = all.iter().find_map(|found| Some((found, process_of(&found.instance)?)));
+        if let Some((found, process)) = run {
+            return Some((
+                format!(
+                    "`{}` is a port of `strait run` (process {process}), whose program `{}` takes all its packets",
+                    way.name, found.program.name
+                ),
+                "end that one first".to_string(),
+            ));
+        }
         let ours = |(index, hook): &(u32, Hook)| {
             *index == way.index && matches!(hook, Hook::Xdp(_)) && self.has_program(*index, *hook)
         };

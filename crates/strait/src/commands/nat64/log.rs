@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
+use super::outlet;
+
 /// How lines are written to the standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Log {
@@ -45,7 +47,7 @@ impl Log {
 
     fn write(self, priority: Priority, text: &str) {
         for line in self.lines(priority, text) {
-            eprintln!("{line}");
+            outlet::error(&line);
         }
     }
 

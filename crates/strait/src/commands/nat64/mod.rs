@@ -5,19 +5,22 @@
 //! no process must keep running.
 //!
 //! [`owner`] proves what is ours, [`conflicts`] finds what of somebody else's is in the way, [`wiring`] says what a configuration needs
-//! outside of its tables, and does and undoes it, [`lanes`] which interfaces are shortcuts past the device, [`record`] remembers which file
+//! outside of its tables, and does and undoes it, [`loops`] keeps packets from coming back, [`lanes`] which interfaces are shortcuts past the device, [`record`] remembers which file
 //! was applied. [`up`], [`down`] and [`status`] are the commands; [`run`] keeps a translator as its file says.
 
 mod ageing;
 mod bundle;
 mod clat;
 mod conflicts;
+mod counting;
 mod down;
 mod holder;
 mod lanes;
 mod log;
 mod logger;
+mod loops;
 mod native;
+mod outlet;
 mod owner;
 mod record;
 mod run;
@@ -47,6 +50,9 @@ use crate::cli::{Nat64Command, Nat64Target, UpArgs};
 const PORT: u32 = 0;
 const ROUTED_PORT: u32 = 1;
 const DIRECT_PORT: u32 = 2;
+/// That of packets which come to the device out of a translator, and that of the device of a process, which cannot tell these.
+const AGAIN_PORT: u32 = 4;
+const BLIND_PORT: u32 = 5;
 
 /// The MTU of the device. It is no limit: the kernel compares translated packets with the MTU of the interface where they leave, and the sender of
 /// one that is too large gets the error of its protocol.

@@ -18,11 +18,13 @@ use io::switch::Switch;
 use serde_json::json;
 
 use super::conflicts::{self, Conflict, Present, Whose};
+use super::counting::Counting;
 use super::log::Log;
+use super::loops;
 use super::owner::{self, Site};
 use super::record::File;
 use super::wiring::{self, Transaction};
-use super::{Bundle, DEVICE_MTU, PORT, described, desired, device, warn_forwarding};
+use super::{BLIND_PORT, Bundle, DEVICE_MTU, described, desired, device, warn_forwarding};
 use crate::cli::UpArgs;
 
 /// The interval of checks for signals.
@@ -40,16 +42,13 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         config.stateful.as_ref().is_none_or(|stateful| stateful.log == control::nat64::Log::Nothing),
         "`log` is not for the native target; nothing was changed\n  hint: `strait nat64 run` reports what the kernel translates"
     );
-    anyhow::ensure!(
-        config.stateful.as_ref().is_none_or(|stateful| stateful.subscriber_sessions.is_none()),
-        "`subscriber-sessions` is not for the native target; nothing was changed\n  hint: `max-ports` of a `[[pool]]` is, and `strait nat64 run` counts sessions in the kernel"
-    );
     let bundle = Bundle::of(&config);
     let mut manifest = bundle.native_manifest()?;
     control::nat64::resize(&config, &mut manifest);
     let links = Handle::open()?;
     let config = super::source::complete(config, &links.links()?, &links)?;
     let mut config = super::source::keep_secret(config, None)?;
+    config.attach.blind = true;
     let wanted = in_this_process(&config, &manifest)?;
     if !config.attach.interfaces.is_empty() {
         eprintln!(
@@ -69,8 +68,10 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     let routing = refuse(&config, &name, &links, args.apply.force)?;
     let queues = Driver::Tun(name.clone()).open(workers)?;
     lay(&site, &links, &config, &routing)?;
-    let memory = program.memory().clone();
-    let mut switch = Switch::start(program, vec![(PORT, queues)], workers)?;
+    let mut memory = program.memory().clone();
+    let counting = |config: &Config| config.stateful.as_ref().and_then(|s| Counting::new(s, &manifest));
+    let mut counts = counting(&config);
+    let mut switch = Switch::start(program, vec![(BLIND_PORT, queues)], workers)?;
     let mut swept = switch.now();
     warn_forwarding(&config, Log::Plain);
     match of.json {
@@ -85,11 +86,15 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
             memory.expire(now, (now.saturating_sub(swept) as f64 / 1e6).min(1.0));
             swept = now;
         }
+        if let Some(counts) = &mut counts {
+            counts.turn(&mut memory)?;
+        }
         match signal {
             _ if switch.ended() => break,
             None => {}
             Some(Signal::Hangup) => match again(args, &site, &links, &mut switch, &config) {
                 Ok(applied) => {
+                    counts = counting(&applied);
                     config = applied;
                     eprintln!("{} was read again", of.config.display());
                 }
@@ -126,7 +131,7 @@ fn refuse(config: &Config, name: &str, links: &Handle, force: bool) -> anyhow::R
         let all: Vec<_> = routing.conflicts.iter().map(Conflict::to_string).collect();
         anyhow::bail!("{}\nnothing was changed", all.join("\nerror: "));
     }
-    for warning in &routing.warnings {
+    for warning in routing.warnings.iter().chain(&loops::lacking(config)) {
         eprintln!("warning: {warning}");
     }
     Ok(routing.steps)
@@ -173,7 +178,8 @@ fn again(
         "another `max-sessions` needs another start; nothing was changed"
     );
     let config = super::source::complete(config, &links.links()?, links)?;
-    let config = super::source::keep_secret(config, Some(running))?;
+    let mut config = super::source::keep_secret(config, Some(running))?;
+    config.attach.blind = true;
     let mut wanted = in_this_process(&config, switch.manifest())?;
     wanted.absent = super::up::released(Some(running), &config, switch.manifest());
     anyhow::ensure!(

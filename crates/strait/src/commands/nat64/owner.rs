@@ -40,6 +40,11 @@ pub enum Owner {
     Other(Link),
 }
 
+/// Whether an interface is the device of a translator, on any target.
+pub fn translates(link: &Link) -> bool {
+    link.alias.starts_with("strait nat64 ")
+}
+
 impl Site {
     pub fn new(device: &str) -> io::Result<Self> {
         let instance = format!("{device}-{}", io::netns::id()?);

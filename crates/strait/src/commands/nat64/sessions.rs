@@ -1,16 +1,16 @@
 //! `sessions`, `bindings`, `pool`, `top` and `flush`: what the program in the kernel holds of stateful NAT64, read from its tables while packets
 //! change them, and removed from there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
 use abi::id::TableId;
 use anyhow::{Context, bail};
 use control::nat64::flows::{Binding, Filter, Flows, STATES, Session, Timer, time_of};
-use control::nat64::{Protocol, Stateful, StaticBinding, Timeouts};
+use control::nat64::{Protocol, Shares, Stateful, StaticBinding, Timeouts, shares};
 use dataplane::device::{Device as _, EntryKey, Key, Update};
-use io::bpf;
+use io::bpf::{self, Lock};
 use io::ebpf::KernelProgram;
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::bundle::Bundle;
 use super::down::selected;
 use super::need_root;
+use super::owner::Site;
 use super::record::Record;
 use crate::cli::{FilterArgs, FlowArgs, FlushArgs, SelectArgs, TopArgs};
 
@@ -38,16 +39,22 @@ impl Running {
     /// That of the arguments. There must be one.
     pub fn open(args: &SelectArgs) -> anyhow::Result<Self> {
         need_root()?;
-        let sites = selected(args)?;
-        let [site] = &sites[..] else {
-            let names: Vec<_> = sites.iter().map(|site| site.device.as_str()).collect();
-            bail!("this needs one translator, and there are {}: {}", names.len(), names.join(", "));
-        };
+        Self::of(&one_site(args)?)
+    }
+
+    /// Like [`Running::open`], with the lock: nobody else removes entries, or replaces the program.
+    pub fn alone(args: &SelectArgs) -> anyhow::Result<(Self, Lock)> {
+        need_root()?;
+        let site = one_site(args)?;
+        is_up(&site)?;
+        let lock = bpf::lock(&site.instance)?;
+        Ok((Self::of(&site)?, lock))
+    }
+
+    fn of(site: &Site) -> anyhow::Result<Self> {
+        is_up(site)?;
         let device = site.device.clone();
-        let down = || anyhow::anyhow!("{device} is not up in the kernel; hint: `strait nat64 up`, or `run`");
-        if !bpf::Instance::exists(&site.instance) {
-            return Err(down());
-        }
+        let down = || is_down(&device);
         let bundle = Bundle::at(&site.instance)
             .with_context(|| format!("{device} runs the program of another version of Strait"))?;
         let program = bundle.running(&site.instance).with_context(down)?;
@@ -85,6 +92,27 @@ impl Running {
         })?;
         Ok(())
     }
+}
+
+/// The one site that the arguments mean.
+fn one_site(args: &SelectArgs) -> anyhow::Result<Site> {
+    let sites = selected(args)?;
+    let [site] = &sites[..] else {
+        let names: Vec<_> = sites.iter().map(|site| site.device.as_str()).collect();
+        bail!("this needs one translator, and there are {}: {}", names.len(), names.join(", "));
+    };
+    Ok(site.clone())
+}
+
+fn is_up(site: &Site) -> anyhow::Result<()> {
+    match bpf::Instance::exists(&site.instance) {
+        true => Ok(()),
+        false => Err(is_down(&site.device)),
+    }
+}
+
+fn is_down(device: &str) -> anyhow::Error {
+    anyhow::anyhow!("{device} is not up in the kernel; hint: `strait nat64 up`, or `run`")
 }
 
 /// The seconds until a timer ends, if it does.
@@ -281,46 +309,52 @@ pub fn pool(args: &SelectArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What hosts of a prefix have.
+#[derive(Default)]
+struct Used {
+    bindings: u64,
+    sessions: u64,
+    /// The subscribers whose hosts they are.
+    subscribers: BTreeSet<u64>,
+}
+
 /// Prints the subscribers with the most bindings.
 pub fn top(args: &TopArgs) -> anyhow::Result<()> {
     let mut running = Running::open(&args.of)?;
+    let share = Shares::of(&running.stateful);
     let prefix = |host: Ipv6Addr| Ipv6Net::new(host, args.subscriber).unwrap_or_default().trunc();
-    let mut found: HashMap<Ipv6Net, (u64, u64)> = HashMap::new();
-    running.each_binding(|binding| found.entry(prefix(binding.host.0)).or_default().0 += 1)?;
-    running.each_session(|session| found.entry(prefix(session.host.0)).or_default().1 += 1)?;
-    let refused = refused(&mut running)?;
+    let mut found: HashMap<Ipv6Net, Used> = HashMap::new();
+    running.each_binding(|binding| {
+        let used = found.entry(prefix(binding.host.0)).or_default();
+        used.bindings += 1;
+        used.subscribers.insert(share.subscriber(binding.host.0));
+    })?;
+    running.each_session(|session| found.entry(prefix(session.host.0)).or_default().sessions += 1)?;
     let mut all: Vec<_> = found.into_iter().collect();
-    all.sort_by_key(|(net, (bindings, sessions))| (std::cmp::Reverse((*bindings, *sessions)), *net));
+    all.sort_by_key(|(net, used)| (std::cmp::Reverse((used.bindings, used.sessions)), *net));
     all.truncate(args.lines);
-    // Sessions are limited by /64.
-    let refused_of = |net: &Ipv6Net| match refused.is_empty() || args.subscriber > 64 {
-        true => None,
-        false => Some(refused.iter().filter(|(prefix, _)| net.contains(prefix)).map(|(_, n)| n).sum::<u64>()),
-    };
+    // What was refused is counted by subscriber.
+    let is_counted = args.subscriber <= share.length;
+    let mut lines = Vec::new();
+    for (net, used) in all {
+        let mut refused = 0;
+        for subscriber in used.subscribers.iter().filter(|_| is_counted) {
+            refused +=
+                shares::refused(&running.stateful, *subscriber, &mut running.program)?.iter().sum::<u64>();
+        }
+        lines.push((net, used, is_counted.then_some(refused)));
+    }
     if args.of.json {
-        let object = |(net, (bindings, sessions)): &(Ipv6Net, (u64, u64))| json!({"subscriber": net.to_string(), "bindings": bindings, "sessions": sessions, "refused": refused_of(net)});
-        println!("{}", serde_json::to_string_pretty(&all.iter().map(object).collect::<Vec<_>>())?);
+        let object = |(net, used, refused): &(Ipv6Net, Used, Option<u64>)| json!({"subscriber": net.to_string(), "bindings": used.bindings, "sessions": used.sessions, "refused": refused});
+        println!("{}", serde_json::to_string_pretty(&lines.iter().map(object).collect::<Vec<_>>())?);
         return Ok(());
     }
     println!("{:>10} {:>10} {:>10}  subscriber", "bindings", "sessions", "refused");
-    for (net, (bindings, sessions)) in &all {
-        let refused = refused_of(net).map_or("-".to_string(), |n| n.to_string());
-        println!("{bindings:>10} {sessions:>10} {refused:>10}  {net}");
+    for (net, used, refused) in &lines {
+        let refused = refused.map_or("-".to_string(), |n| n.to_string());
+        println!("{:>10} {:>10} {refused:>10}  {net}", used.bindings, used.sessions);
     }
     Ok(())
-}
-
-/// How many sessions the limit of a /64 has refused, of those /64s that have some.
-fn refused(running: &mut Running) -> anyhow::Result<Vec<(Ipv6Addr, u64)>> {
-    let mut found = Vec::new();
-    let Some(subscribers) = running.flows.subscribers else { return Ok(found) };
-    running.program.each_learnt(subscribers, |learnt| {
-        if let Some(abi::MatchValue::Exact(prefix)) = learnt.entry.matches.first() {
-            let prefix = Ipv6Addr::from(prefix.to_u128().unwrap_or(0) << 64);
-            found.push((prefix, control::nat64::flows::refused(learnt.register.unwrap_or(0))));
-        }
-    })?;
-    Ok(found)
 }
 
 /// Removes what a filter selects: sessions, and the bindings, if the filter names nothing that only sessions have. Static bindings stay.
@@ -330,8 +364,7 @@ pub fn flush(args: &FlushArgs) -> anyhow::Result<()> {
         args.all != (filter != Filter::default()),
         "name what is removed by filters such as `--host`, or everything by `--all`, and not both"
     );
-    let mut running = Running::open(&args.of)?;
-    let _alone = bpf::lock()?;
+    let (mut running, _alone) = Running::alone(&args.of)?;
     let (bindings, sessions) = remove(&mut running, |b| filter.has_binding(b), |s| filter.has_session(s))?;
     match args.of.json {
         true => println!("{}", json!({"device": running.device, "bindings": bindings, "sessions": sessions})),
@@ -340,7 +373,7 @@ pub fn flush(args: &FlushArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what packets have added in the places of static bindings, before these are written: as entries of packets, they would end. The caller holds
+/// Removes what packets have added in the places of static bindings, before these are written: as entries of packets, they would end. The caller has
 /// the lock ([`bpf::lock`]).
 pub fn make_way(instance: &str, stateful: &Stateful) -> anyhow::Result<()> {
     let Some(mut running) = Running::at(instance, stateful) else { return Ok(()) };
@@ -355,7 +388,7 @@ pub fn make_way(instance: &str, stateful: &Stateful) -> anyhow::Result<()> {
 }
 
 /// Removes the bindings and sessions that a configuration does not allow: their addresses are in no pool of their hosts any more. Returns how many. The caller
-/// holds the lock ([`bpf::lock`]).
+/// has the lock ([`bpf::lock`]).
 pub fn keep_allowed(instance: &str, stateful: &Stateful) -> anyhow::Result<(u64, u64)> {
     let Some(mut running) = Running::at(instance, stateful) else { return Ok((0, 0)) };
     let allows = |protocol, host: (Ipv6Addr, u16), address: (Ipv4Addr, u16)| {
@@ -368,7 +401,7 @@ pub fn keep_allowed(instance: &str, stateful: &Stateful) -> anyhow::Result<(u64,
     )
 }
 
-/// Removes bindings and sessions, with what belongs to the bindings. The caller holds the lock ([`bpf::lock`]).
+/// Removes bindings and sessions, with what belongs to the bindings. The caller has the lock ([`bpf::lock`]).
 pub fn remove(
     running: &mut Running,
     of_bindings: impl Fn(&Binding) -> bool,

@@ -250,6 +250,8 @@ impl State {
             }
         }
         self.problems.extend(steps.iter().map(|step| Problem::new(step.complaint(), cure.clone())));
+        let loops = super::loops::found(config, &ground.site.device, ground.links);
+        self.problems.extend(loops.into_iter().map(|(what, cure)| Problem::new(what, cure)));
         let here = Instance::exists(&ground.site.instance);
         if config.stateful.is_some() && here && !bpf::is_claimed(&ground.site.instance)? {
             let file = self.record.as_ref().map(|record| record.file.clone()).unwrap_or_default();

@@ -24,8 +24,7 @@ use std::net::{SocketAddrV4, SocketAddrV6};
 use anyhow::{Context, bail, ensure};
 use control::nat64::Protocol;
 use control::nat64::flows::{Binding, OPENED, STATES, Session, Timer};
-use dataplane::device::Device as _;
-use io::bpf;
+use dataplane::device::{Device as _, Entity, EntryKey, Key, Update};
 use io::ebpf::{KernelProgram, Learnt};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -84,8 +83,10 @@ pub fn export(args: &SelectArgs) -> anyhow::Result<()> {
     };
     println!("{}", json!({"format": FORMAT, "version": VERSION}));
     running.each_binding(|binding| {
-        // A static one is in the configuration.
-        let Some((profile, idle)) = idle(binding.timer) else { return };
+        // A static one is in the configuration. A port that was claimed for nothing has no host.
+        let Some((profile, idle)) = idle(binding.timer).filter(|(profile, _)| *profile >= OWNER) else {
+            return;
+        };
         print(&Line {
             kind: Kind::Binding,
             protocol: binding.protocol.name().to_string(),
@@ -132,8 +133,7 @@ struct Counts {
 /// Adds the bindings and sessions of a file. A file that is not good changes nothing.
 pub fn import(args: &ImportArgs) -> anyhow::Result<()> {
     let lines = read(args)?;
-    let mut running = Running::open(&args.of)?;
-    let _alone = bpf::lock()?;
+    let (mut running, _alone) = Running::alone(&args.of)?;
     let (now, mut counts) = (KernelProgram::now(), Counts::default());
     for line in &lines {
         add(&mut running, line, now, &mut counts)?;
@@ -231,12 +231,8 @@ fn add(running: &mut Running, line: &Line, now: u64, counts: &mut Counts) -> any
             };
             let binding = Binding { protocol, host, address, established: 0, timer };
             let entry = binding.entry4(&manifest, &flows).ok_or_else(misfit)?;
-            let held = running
-                .program
-                .get(&dataplane::device::Key::Entry(dataplane::device::EntryKey::of(flows.bib4, &entry)));
-            let same = |found: dataplane::device::Entity| {
-                found == dataplane::device::Entity::entry(flows.bib4, entry.clone())
-            };
+            let held = running.program.get(&Key::Entry(EntryKey::of(flows.bib4, &entry)));
+            let same = |found: Entity| found == Entity::entry(flows.bib4, entry.clone());
             if !held.is_ok_and(same) {
                 counts.dead += 1;
                 return Ok(());
@@ -251,16 +247,24 @@ fn add(running: &mut Running, line: &Line, now: u64, counts: &mut Counts) -> any
         _ => {
             let established = line.established.unwrap_or(0);
             let binding = Binding { protocol, host, address, established, timer };
-            let entry = binding.entry4(&manifest, &flows).ok_or_else(misfit)?;
-            let learnt = Learnt { entry, timer, register: Some(established.into()) };
+            let entry4 = binding.entry4(&manifest, &flows).ok_or_else(misfit)?;
+            let entry6 = binding.entry6(&manifest, &flows).ok_or_else(misfit)?;
+            let address = Key::Entry(EntryKey::of(flows.bib4, &entry4));
+            let learnt = Learnt { entry: entry4, timer, register: Some(established.into()) };
             if !running.program.teach(flows.bib4, &learnt)? {
                 counts.known += 1;
                 return Ok(());
             }
-            let entry = binding.entry6(&manifest, &flows).ok_or_else(misfit)?;
             // Its entry by the host has a profile of its own, which ends a bit before.
             let timer = Some((line.profile - (OWNER - BINDING), since));
-            running.program.teach(flows.bib6, &Learnt { entry, timer, register: None })?;
+            let taught = running.program.teach(flows.bib6, &Learnt { entry: entry6, timer, register: None });
+            if !matches!(taught, Ok(true)) {
+                // The port of the host has another binding, or there is no room: half a binding would take an address from others.
+                running.program.write(&[Update::Unset(address)]).map_err(|refused| refused.error)?;
+                taught?;
+                counts.known += 1;
+                return Ok(());
+            }
             counts.bindings += 1;
         }
     }

@@ -3,15 +3,16 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
 use abi::Manifest;
 use abi::manifest::Table;
 use anyhow::bail;
 use control::nat64::flows::Flows;
-use control::nat64::{Config, Lanes, Running, XdpMode, running};
+use control::nat64::{Config, Lanes, Running, Shares, XdpMode, running};
 use control::plan::{self, Desired};
 use dataplane::device::{DeviceError, Key};
-use io::bpf::{self, Hook, Instance, LoadOptions};
+use io::bpf::{self, Hook, Instance, LoadOptions, Lock};
 use io::ebpf::KernelProgram;
 use io::link::{Handle, Route, sysctl};
 use serde_json::json;
@@ -68,7 +69,8 @@ enum Program {
 pub fn up(args: &ApplyArgs) -> anyhow::Result<()> {
     let file = File::read(&args.of.config)?;
     let config = super::clat::complete(file.config()?, &Handle::open()?)?;
-    let site = apply(&file, &config, args.force, Log::Plain)?;
+    let (site, alone) = apply(&file, &config, args.force, Log::Plain, bpf::PATIENCE)?;
+    drop(alone);
     if config.stateful.is_some() && !bpf::is_claimed(&site.instance)? {
         Log::Plain.warning(&format!(
             "no process removes bindings and sessions whose time has passed; hint: {}",
@@ -84,21 +86,34 @@ pub fn up(args: &ApplyArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the machine translate as a configuration says, whole or not at all. `force` puts routes before those of others.
-pub fn apply(file: &File, config: &Config, force: bool, log: Log) -> anyhow::Result<Site> {
+/// Makes the machine translate as a configuration says, whole or not at all. `force` puts routes before those of others. Another process that
+/// changes the translator is waited for as long as `patience` says. While the caller has the locks, nobody changes what was applied.
+pub fn apply(
+    file: &File,
+    config: &Config,
+    force: bool,
+    log: Log,
+    patience: Duration,
+) -> anyhow::Result<(Site, Vec<Lock>)> {
     need_root()?;
     if Bundle::of(config).object.is_empty() {
         bail!("this strait was built without clang and holds no program: install clang and build again");
     }
     needs_ipv6()?;
-    let _alone = bpf::lock()?;
+    let site = Site::new(device(config))?;
+    let alone = alone(&site, file, patience)?;
+    apply_to(&site, file, config, force, log)?;
+    Ok((site, alone))
+}
+
+/// Like [`apply`]. The caller has the locks of the site ([`alone`]).
+pub fn apply_to(site: &Site, file: &File, config: &Config, force: bool, log: Log) -> anyhow::Result<()> {
     let links = Handle::open()?;
-    for name in Instance::sweep()? {
+    for name in Instance::sweep(&site.instance)? {
         log.info(&format!("removed {name}: its interfaces are gone"));
     }
-    let site = Site::new(device(config))?;
-    Instance::resume(&next(&site), &site.instance)?;
-    let mut plan = Plan::make(&site, file, config.clone(), &links)?;
+    Instance::resume(&next(site), &site.instance)?;
+    let mut plan = Plan::make(site, file, config.clone(), &links)?;
     plan.refuse(force)?;
     for warning in &plan.warnings {
         log.warning(warning);
@@ -116,7 +131,21 @@ pub fn apply(file: &File, config: &Config, force: bool, log: Log) -> anyhow::Res
         }
     }
     warn_forwarding(config, log);
-    Ok(site)
+    Ok(())
+}
+
+/// The locks of a site, and of those that it takes the place of. Every process takes them in one order, so that no two wait for each other.
+pub fn alone(site: &Site, file: &File, patience: Duration) -> anyhow::Result<Vec<Lock>> {
+    loop {
+        let mut names: Vec<_> = moved(site, file)?.into_iter().map(|site| site.instance).collect();
+        names.push(site.instance.clone());
+        names.sort();
+        let locks: io::Result<Vec<_>> = names.iter().map(|name| bpf::lock_within(name, patience)).collect();
+        let locks = locks?;
+        if moved(site, file)?.iter().all(|site| names.contains(&site.instance)) {
+            return Ok(locks);
+        }
+    }
 }
 
 /// Loads the lanes' program for the XDP hook, if it is not loaded yet: an interface may come, or a file, that needs it when this process has no
@@ -131,7 +160,7 @@ pub fn ready_for_xdp(site: &Site, config: &Config) -> anyhow::Result<()> {
     }
 }
 
-/// Completes or removes what a process has left that was killed while it replaced a program. The caller holds the lock ([`bpf::lock`]).
+/// Completes or removes what a process has left that was killed while it replaced a program. The caller has the lock ([`bpf::lock`]).
 pub fn resume(site: &Site) -> anyhow::Result<()> {
     Ok(Instance::resume(&next(site), &site.instance)?)
 }
@@ -150,7 +179,7 @@ pub struct Repair {
 }
 
 /// Makes a running translator again what its file says, if `now` agrees when it sees what is wrong. Where something of others is in the way, it is
-/// reported, and the rest is repaired; `force` is that of [`apply`]. The caller holds the lock ([`bpf::lock`]).
+/// reported, and the rest is repaired; `force` is that of [`apply`]. The caller has the locks ([`alone`]).
 pub fn repair(
     file: &File,
     config: &Config,
@@ -200,17 +229,30 @@ pub fn check(args: &FileArgs) -> anyhow::Result<()> {
             return Err(error);
         }
     };
-    let notes: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
+    let mut notes: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
+    notes.extend(super::loops::lacking(&config));
     if args.diff {
         return diff(args, &file, config);
     }
+    let shares = config.stateful.as_ref().map(Shares::of);
     match args.of.json {
         true => {
-            println!("{}", json!({"file": args.of.config, "good": true, "problem": null, "warnings": notes}))
+            let mut report =
+                json!({"file": args.of.config, "good": true, "problem": null, "warnings": notes});
+            if let Some(shares) = &shares {
+                report["shares"] = json!({
+                    "subscriber": shares.length, "subscriber-sessions": shares.sessions,
+                    "subscriber-bindings": shares.bindings, "outside-sessions": shares.outside,
+                });
+            }
+            println!("{report}");
         }
         false => {
             warn_about(&args.of.config, &notes);
             println!("{} is good", args.of.config.display());
+            if let Some(shares) = shares {
+                println!("{}", shares.described());
+            }
         }
     }
     Ok(())
@@ -277,7 +319,7 @@ fn word(sort: Sort) -> &'static str {
 
 /// The name of an instance while it is loaded beside the one that it replaces.
 fn next(site: &Site) -> String {
-    format!("{}-next", site.instance)
+    format!("{}{}", site.instance, bpf::NEXT)
 }
 
 /// A kernel without IPv6 has no routes for the prefix.
@@ -473,10 +515,13 @@ impl<'a> Plan<'a> {
         match result {
             Ok(()) => transaction.commit(),
             Err(_) => {
-                transaction.undo(Some(&mut program));
-                let _ = plan::apply(&mut program, &before);
+                let mut left = transaction.undo(Some(&mut program));
+                left.extend(plan::apply(&mut program, &before).err().map(anyhow::Error::from));
                 if fresh {
-                    let _ = take_down(site, links);
+                    left.extend(take_down(site, links).err());
+                }
+                for problem in left {
+                    log.error(&format!("this could not be undone: {}", crate::out::chain(&problem)));
                 }
             }
         }
@@ -773,7 +818,7 @@ mod tests {
     use super::*;
 
     /// Keys, each with two values.
-    const CHANGES: [(&str, &str, &str); 20] = [
+    const CHANGES: [(&str, &str, &str); 22] = [
         ("prefix", "\"2001:db8:64::/96\"", "\"2001:db8:65::/96\""),
         ("tos", "\"copy\"", "8"),
         ("udp-zero-checksum", "\"compute\"", "\"drop\""),
@@ -792,6 +837,8 @@ mod tests {
         ("new-sessions", "10", "11"),
         ("adopt-connections", "false", "true"),
         ("subscriber-sessions", "100", "101"),
+        ("subscriber-bindings", "100", "101"),
+        ("outside-sessions", "100", "101"),
         ("secret", "\"00000000000000000000000000000001\"", "\"00000000000000000000000000000002\""),
         ("log", "\"none\"", "\"sessions\""),
     ];
@@ -809,6 +856,8 @@ mod tests {
                 "adopt-connections",
                 "new-sessions",
                 "subscriber-sessions",
+                "subscriber-bindings",
+                "outside-sessions",
                 "secret",
                 "log",
             ]

@@ -11,8 +11,8 @@ use io::link::{Beside, Change, Handle, Link, Prefix, Proxy, Route, features, sys
 
 use super::conflicts::{self, Present, Routing, Whose};
 use super::lanes::Way;
-use super::owner::{Owner, PROTOCOL, Site};
-use super::{Bundle, DEVICE_MTU, PORT};
+use super::owner::{self, Owner, PROTOCOL, Site};
+use super::{AGAIN_PORT, Bundle, DEVICE_MTU, PORT};
 
 /// The smallest MTU with which the kernel has IPv6 on an interface (RFC 8200 section 5).
 const IPV6_LEAST: u32 = 1280;
@@ -239,7 +239,9 @@ impl<'a> Ground<'a> {
     pub fn routing(&self, config: &Config) -> Routing {
         let (moved, old, yields) = (&self.moved, self.old, self.yields);
         let whose = Whose { device: &self.site.device, moved, old, yields };
-        conflicts::plan(&routes(config, &self.site.device), &self.present, whose)
+        let mut routing = conflicts::plan(&routes(config, &self.site.device), &self.present, whose);
+        super::loops::plan(config, self.site, &self.present, &mut routing);
+        routing
     }
 
     /// Whether an interface is the other end of the device.
@@ -455,12 +457,16 @@ impl<'a> Transaction<'a> {
         self.done.clear();
     }
 
-    /// Undoes what was done, as far as it can be undone.
-    pub fn undo(mut self, mut program: Option<&mut KernelProgram>) {
-        for step in std::mem::take(&mut self.done).iter().rev() {
-            // The error that ended the transaction is the one to report.
-            let _ = self.undo_one(step, program.as_deref_mut());
+    /// Undoes what was done, as far as it can be undone. Returns what could not be. The last step may have been done in part only, so it is no
+    /// trouble if it cannot be undone.
+    pub fn undo(mut self, mut program: Option<&mut KernelProgram>) -> Vec<anyhow::Error> {
+        let done = std::mem::take(&mut self.done);
+        let mut left = Vec::new();
+        for (at, step) in done.iter().enumerate().rev() {
+            let undone = self.undo_one(step, program.as_deref_mut());
+            left.extend(undone.err().filter(|_| at + 1 < done.len()));
         }
+        left
     }
 
     fn undo_one(&self, step: &Step, program: Option<&mut KernelProgram>) -> anyhow::Result<()> {
@@ -526,9 +532,15 @@ impl fmt::Display for NoDriver {
 impl std::error::Error for NoDriver {}
 
 /// Makes both ends of the pair the port of the program. What it sends, the device receives. A packet that is to leave as fragments goes on from
-/// the device to its peer, where its checksum is complete and GSO packets are segmented.
+/// the device to its peer, where its checksum is complete and GSO packets are segmented. What comes out of this device or another translator's
+/// and goes into it is told apart, so that a packet ends that routes lead round and round.
 pub fn connect(program: &mut KernelProgram, device: u32, peer: u32) -> anyhow::Result<()> {
-    program.set_deferring_port(device, PORT)?;
+    program.set_device_port(device, PORT, AGAIN_PORT)?;
+    let links = Handle::open()?.links()?;
+    for other in links.iter().filter(|link| ![device, peer].contains(&link.index) && owner::translates(link))
+    {
+        program.set_source(other.index)?;
+    }
     program.set_ingress_port(peer, PORT)?;
     Ok(program.set_egress_port(PORT, EgressPort { ifindex: device, flags: EgressPort::INGRESS })?)
 }

@@ -24,6 +24,8 @@ const ALL: Duration = Duration::from_secs(60);
 const TROUBLED: Duration = Duration::from_secs(2);
 /// The time until a change of the network that could not be applied is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
+/// The time until what another process's change has kept this one from is tried again. Nothing is waited for, so that a signal is heard.
+pub const BUSY: Duration = Duration::from_millis(100);
 /// Two repairs of the same within this time have the same cause.
 const SOON: Duration = Duration::from_secs(30);
 /// So many repairs of the same are made at once. Then each one waits for twice as long as the last one.
@@ -41,7 +43,7 @@ pub struct Keeper {
     /// Why the last change of the network could not be applied, and when.
     failed: Option<(String, Instant)>,
     force: bool,
-    claim: Claim,
+    claim: Option<Claim>,
     log: Log,
     /// The program that runs with all that it has, so that nobody can take it away.
     held: Held,
@@ -49,6 +51,10 @@ pub struct Keeper {
     foreign: bool,
     /// Whether this process has taken over what another one has applied.
     followed: bool,
+    /// Whether another process changed the translator when this one last wanted to.
+    busy: bool,
+    /// Since when the file is to be read again, and could not be, because another process changes the translator.
+    hangup: Option<Instant>,
     /// The prefixes of the routes into the device.
     prefixes: BTreeSet<Prefix>,
     /// When everything is looked at next.
@@ -62,32 +68,34 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Applies the file.
+    /// Applies the file. `claim` is taken if that succeeds.
     pub fn start(
-        file: File,
-        config: Config,
+        file: &File,
+        config: &Config,
         args: &KeepArgs,
-        claim: Claim,
+        claim: &mut Option<Claim>,
         log: Log,
     ) -> anyhow::Result<Self> {
         let force = args.apply.force;
-        let before = Instance::open(&Site::new(device(&config))?.instance).ok();
+        let before = Instance::open(&Site::new(device(config))?.instance).ok();
         let before = before.and_then(|instance| Record::of(&instance)).and_then(|record| record.found);
-        let (config, follower) = follow(config, before)?;
-        let site = up::apply(&file, &config, force, log)?;
+        let (config, follower) = follow(config.clone(), before)?;
+        let (site, _alone) = up::apply(file, &config, force, log, Duration::ZERO)?;
         up::ready_for_xdp(&site, &config)?;
         Ok(Self {
             held: Held::open(&Instance::open(&site.instance)?)?,
             site,
-            file,
+            file: file.clone(),
             config,
             follower,
             failed: None,
             force,
-            claim,
+            claim: claim.take(),
             log,
             foreign: false,
             followed: false,
+            busy: false,
+            hangup: None,
             prefixes: BTreeSet::new(),
             // A check follows at once: something may have changed since the file was applied.
             all: Instant::now(),
@@ -119,7 +127,7 @@ impl Keeper {
 
     /// When the next check is due, if nothing happens before.
     pub fn deadline(&self) -> Instant {
-        let next = Instant::now() + EVERY;
+        let next = Instant::now() + if self.busy || self.hangup.is_some() { BUSY } else { EVERY };
         self.follower.as_ref().and_then(Follower::deadline).map_or(next, |at| at.min(next))
     }
 
@@ -139,6 +147,8 @@ impl Keeper {
         let waits = self.failed.as_ref().is_some_and(|(_, at)| at.elapsed() < AGAIN);
         if found != before && !waits {
             let failed = self.adapt(before.as_ref(), found).err();
+            self.busy = failed.as_ref().is_some_and(is_locked);
+            let failed = failed.filter(|error| !is_locked(error));
             self.failed = failed.map(|error| (crate::out::chain(&error), Instant::now()));
         }
         if self.network_trouble() != said {
@@ -159,8 +169,9 @@ impl Keeper {
     }
 
     fn adapt(&mut self, before: Option<&Found>, found: Option<Found>) -> anyhow::Result<()> {
-        if !self.has_record()? {
-            // Another process has applied a file, which the next check takes over.
+        let _alone = up::alone(&self.site, &self.file, Duration::ZERO)?;
+        if !self.has_record().unwrap_or(false) {
+            // Another process has applied a file, or its pins are gone. The next check takes that over, or makes them again.
             self.all = Instant::now();
             return Ok(());
         }
@@ -168,11 +179,8 @@ impl Keeper {
         let base = self.file.config()?;
         let config = found.clone().map_or(base.clone(), |found| base.with(found));
         match (&change, &found) {
-            (None, Some(found)) => {
-                let _alone = bpf::lock()?;
-                clat::note(&self.site, found)?;
-            }
-            _ => self.site = up::apply(&self.file, &config, self.force, self.log)?,
+            (None, Some(found)) => clat::note(&self.site, found)?,
+            _ => up::apply_to(&self.site, &self.file, &config, self.force, self.log)?,
         }
         self.held = Held::open(&Instance::open(&self.site.instance)?)?;
         self.config = config;
@@ -194,17 +202,31 @@ impl Keeper {
         format!("{} is up: {}{state}", self.site.device, described(config))
     }
 
-    /// Reads the file again and applies it. A file that is not good changes nothing.
+    /// Reads the file again and applies it. A file that is not good changes nothing. While another process changes the translator, it is tried
+    /// again with each event.
     pub fn reload(&mut self, args: &KeepArgs) {
         let path = &args.apply.of.config;
+        let since = *self.hangup.get_or_insert_with(Instant::now);
         let result = File::read(path).and_then(|file| {
             let config = file.config()?;
             self.apply(file, config)
         });
+        if let Err(error) = &result
+            && is_locked(error)
+            && since.elapsed() < bpf::PATIENCE
+        {
+            return;
+        }
+        self.hangup = None;
         match result {
             Ok(()) => self.log.info(&format!("{} was read again and applied", path.display())),
             Err(error) => self.log.error(&crate::out::chain(&error)),
         }
+    }
+
+    /// Whether the file is still to be read again.
+    pub fn is_to_reload(&self) -> bool {
+        self.hangup.is_some()
     }
 
     /// Makes the translator what another configuration says: the whole of it or nothing.
@@ -215,10 +237,11 @@ impl Keeper {
             false => Some(super::claim(&next)?),
         };
         let (config, follower) = follow(config, self.found())?;
-        self.site = up::apply(&file, &config, self.force, self.log)?;
+        let (site, _alone) = up::apply(&file, &config, self.force, self.log, Duration::ZERO)?;
+        self.site = site;
         self.held = Held::open(&Instance::open(&self.site.instance)?)?;
         self.follower = follower;
-        if let Some(claim) = claim {
+        if claim.is_some() {
             self.claim = claim;
         }
         (self.file, self.config) = (file, config);
@@ -230,7 +253,7 @@ impl Keeper {
 
     /// Looks for what no notification tells: whether the programs are attached, and whether another process has applied a file.
     pub fn look_closer(&mut self) {
-        if Instant::now() >= self.all || !self.is_in_place().unwrap_or(false) {
+        if self.busy || Instant::now() >= self.all || !self.is_in_place().unwrap_or(false) {
             self.check();
         }
     }
@@ -260,8 +283,11 @@ impl Keeper {
             // Pins went while it looked.
             found = self.look();
         }
+        self.busy = found.as_ref().is_err_and(is_locked);
         match found {
             Ok(trouble) => self.trouble = trouble,
+            // What another process applies at the moment is finished first, and then it is what is kept.
+            Err(_) if self.busy => return,
             Err(error) => self.trouble = vec![crate::out::chain(&error)],
         }
         for trouble in self.trouble.iter().filter(|trouble| !before.contains(trouble)) {
@@ -283,18 +309,30 @@ impl Keeper {
 
     /// Repairs what is not as the file says, and returns what cannot be repaired.
     fn look(&mut self) -> anyhow::Result<Vec<String>> {
-        // What another process applies at the moment is finished first, and then it is what is kept.
-        let _alone = bpf::lock()?;
+        let alone = up::alone(&self.site, &self.file, Duration::ZERO)?;
         self.foreign = false;
         up::resume(&self.site)?;
-        if self.held.is_lost() && !self.follow_device()? {
+        if self.held.is_lost() {
+            if self.follow_device()? {
+                // The locks are those of the other device.
+                drop(alone);
+                return self.look();
+            }
             self.held.restore()?;
             self.repaired(&["pins of its program were gone".to_string()]);
         }
         self.follow()?;
         let repairs = &self.repairs;
-        let due = |complaints: &[String]| complaints.iter().any(|complaint| !waits(repairs, complaint));
+        // What has lost its pin meanwhile is still attached: its pin is made again, not the program attached once more.
+        let held = &self.held;
+        let due = |complaints: &[String]| {
+            !held.is_lost() && complaints.iter().any(|complaint| !waits(repairs, complaint))
+        };
         let repair = up::repair(&self.file, &self.config, self.force, self.log, due)?;
+        if !repair.done && repair.foreign.is_none() && self.held.is_lost() {
+            // The next look follows soon, because not all is in its place.
+            return Ok(self.trouble.clone());
+        }
         if let Some(version) = repair.foreign {
             self.foreign = true;
             return Ok(vec![format!(
@@ -342,7 +380,7 @@ impl Keeper {
             return Ok(false);
         };
         let site = Site::new(&next.device)?;
-        self.claim = super::claim(&site)?;
+        self.claim = Some(super::claim(&site)?);
         self.held = Held::open(&Instance::open(&site.instance)?)?;
         self.site = site;
         Ok(true)
@@ -379,6 +417,11 @@ fn follow(config: Config, before: Option<Found>) -> anyhow::Result<(Config, Opti
         None => None,
     };
     Ok((found.map_or(config.clone(), |found| config.with(found)), follower))
+}
+
+/// Whether something failed only because another process changes the translator at the moment.
+pub fn is_locked(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(io::Error::Locked { .. }))
 }
 
 /// How long the next repair waits after so many of the same.

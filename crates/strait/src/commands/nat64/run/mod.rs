@@ -13,32 +13,40 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
-use io::bpf::{self, Claim, Holder};
+use control::nat64::Config;
+use io::bpf::{self, Claim};
 use io::privileges::{self, Need};
 use serde_json::json;
 
 use super::ageing::Ageing;
 use super::down::take_down;
 use super::log::Log;
+use super::outlet;
 use super::owner::Site;
 use super::record::File;
 use super::{described, device, need_root};
 use crate::cli::KeepArgs;
 
 use self::events::{Event, Events};
-use self::keeper::Keeper;
+use self::keeper::{BUSY, Keeper, is_locked};
+
+/// How long the end waits for another process that changes the translator. The translation goes on if that takes longer.
+const AT_END: Duration = Duration::from_millis(700);
 
 /// Translates until it is told to end.
 pub fn run(args: &KeepArgs) -> ExitCode {
     let log = Log::new();
-    match keep(args, log) {
+    let code = match keep(args, log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             log.error(&crate::out::chain(&error));
             ExitCode::FAILURE
         }
-    }
+    };
+    outlet::finish();
+    code
 }
 
 fn keep(args: &KeepArgs, log: Log) -> anyhow::Result<()> {
@@ -50,8 +58,10 @@ fn keep(args: &KeepArgs, log: Log) -> anyhow::Result<()> {
     bpf::hold()?;
     let claim = claim(&site)?;
     privileges::keep(Need::Loading)?;
-    let mut keeper = Keeper::start(file, config, args, claim, log)?;
+    let Some(mut keeper) = start(&file, &config, args, claim, log, &mut events)? else { return Ok(()) };
     privileges::keep(Need::Network)?;
+    // Not before: a thread has the privileges of the one that starts it, for as long as it lives.
+    outlet::start();
     let ageing = Ageing::start(keeper.site(), log);
     said_up(&keeper, args);
     service::ready(&keeper.status());
@@ -62,9 +72,9 @@ fn keep(args: &KeepArgs, log: Log) -> anyhow::Result<()> {
             Event::Stop => break,
             Event::Reload => {
                 service::reloading();
-                keeper.reload(args);
-                service::ready(&keeper.status());
+                reload(&mut keeper, args);
             }
+            _ if keeper.is_to_reload() => reload(&mut keeper, args),
             Event::Arrived => keeper.network(),
             Event::Changed => {
                 keeper.network();
@@ -80,6 +90,7 @@ fn keep(args: &KeepArgs, log: Log) -> anyhow::Result<()> {
         {
             log.info(&format!("{} is a new version, which goes on here", program.display()));
             service::reloading();
+            outlet::finish();
             return Err(Command::new(&program).args(std::env::args_os().skip(1)).exec().into());
         }
         ageing.follow(keeper.site());
@@ -88,6 +99,36 @@ fn keep(args: &KeepArgs, log: Log) -> anyhow::Result<()> {
     drop(ageing);
     service::stopping();
     stop(keeper, args)
+}
+
+/// Applies the file as soon as no other process changes the translator; `None` if this one is told to end before. Nothing is waited for without
+/// hearing that.
+fn start(
+    file: &File,
+    config: &Config,
+    args: &KeepArgs,
+    claim: Claim,
+    log: Log,
+    events: &mut Events,
+) -> anyhow::Result<Option<Keeper>> {
+    let (begun, mut claim) = (Instant::now(), Some(claim));
+    loop {
+        match Keeper::start(file, config, args, &mut claim, log) {
+            Err(error) if is_locked(&error) && begun.elapsed() < bpf::PATIENCE => {}
+            other => return other.map(Some),
+        }
+        // A hangup is of no use: the file is applied in a moment.
+        if events.next(Instant::now() + BUSY, None, |_, _| false) == Event::Stop {
+            return Ok(None);
+        }
+    }
+}
+
+fn reload(keeper: &mut Keeper, args: &KeepArgs) {
+    keeper.reload(args);
+    if !keeper.is_to_reload() {
+        service::ready(&keeper.status());
+    }
 }
 
 /// The file of this program, if it has been replaced since this process began.
@@ -102,12 +143,8 @@ fn newer() -> Option<PathBuf> {
 /// Refuses to keep what another process keeps.
 fn claim(site: &Site) -> anyhow::Result<Claim> {
     bpf::claim(&site.instance)?.map_err(|holder| {
-        let who = match holder {
-            Holder::Process(process) => format!("process {process}"),
-            Holder::Elsewhere => "a process that is not visible here".to_string(),
-        };
         anyhow::anyhow!(
-            "{who} keeps `{}` up already (`strait nat64 run`); nothing was changed\n  \
+            "{holder} keeps `{}` up already (`strait nat64 run`); nothing was changed\n  \
              hint: `strait nat64 reload` changes what it keeps; `strait nat64 down --device {}` ends it",
             site.device,
             site.device
@@ -118,8 +155,8 @@ fn claim(site: &Site) -> anyhow::Result<Claim> {
 fn said_up(keeper: &Keeper, args: &KeepArgs) {
     let (name, config) = (&keeper.site().device, keeper.config());
     match args.apply.of.json {
-        true => println!("{}", json!({"device": name, "up": true})),
-        false => println!("{name} is up: {}", described(config)),
+        true => outlet::print(&json!({"device": name, "up": true}).to_string()),
+        false => outlet::print(&format!("{name} is up: {}", described(config))),
     }
 }
 
@@ -127,13 +164,14 @@ fn said_up(keeper: &Keeper, args: &KeepArgs) {
 fn stop(keeper: Keeper, args: &KeepArgs) -> anyhow::Result<()> {
     let name = keeper.site().device.clone();
     if !args.keep {
-        let _alone = bpf::lock()?;
+        // Whoever wants this process to end waits for it.
+        let _alone = bpf::lock_within(&keeper.site().instance, AT_END)?;
         take_down(keeper.site(), &io::link::Handle::open()?)?;
     }
     match (args.apply.of.json, args.keep) {
-        (true, up) => println!("{}", json!({"device": name, "up": up})),
-        (false, true) => println!("{name} goes on without this process"),
-        (false, false) => println!("{name} is down"),
+        (true, up) => outlet::print(&json!({"device": name, "up": up}).to_string()),
+        (false, true) => outlet::print(&format!("{name} goes on without this process")),
+        (false, false) => outlet::print(&format!("{name} is down")),
     }
     Ok(())
 }
