@@ -9,6 +9,14 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 CARGO  ?= cargo
 STRAIT := target/release/strait
+# The licences of the libraries in the binary, which go with it.
+NOTICES := target/release/THIRD-PARTY
+
+# The binary has no path of the machine that built it, so that two builds in two folders are equal (scripts/reproducible).
+CARGO_HOME ?= $(HOME)/.cargo
+RELEASE := RUSTFLAGS='--remap-path-prefix=$(CURDIR)=/strait --remap-path-prefix=$(CARGO_HOME)=/cargo' \
+    CFLAGS='-ffile-prefix-map=$(CURDIR)=/strait -ffile-prefix-map=$(CARGO_HOME)=/cargo' \
+    $(CARGO) build --release --package strait
 
 .PHONY: help demo test build install uninstall clean
 
@@ -24,7 +32,7 @@ help:
 
 demo:
 	@scripts/prepare demo
-	@$(CARGO) build --release --package strait
+	@$(RELEASE)
 	@scripts/demo $(STRAIT)
 
 test:
@@ -33,11 +41,12 @@ test:
 
 build:
 	@scripts/prepare build
-	$(CARGO) build --release --package strait
+	$(RELEASE)
+	@scripts/notices > $(NOTICES)
 
 # Builds nothing: `make build` as yourself, then `sudo make install`.
 install:
-	@test -x $(STRAIT) || { echo 'make install: run `make build` first' >&2; exit 1; }
+	@test -x $(STRAIT) -a -s $(NOTICES) || { echo 'make install: run `make build` first' >&2; exit 1; }
 	install -D -m 755 $(STRAIT) $(DESTDIR)$(PREFIX)/bin/strait
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
@@ -45,6 +54,9 @@ install:
 	$(STRAIT) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/strait
 	$(STRAIT) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_strait
 	$(STRAIT) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/strait.fish
+	install -d $(DESTDIR)$(PREFIX)/share/doc/strait
+	install -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/strait/LICENSE
+	install -m 644 $(NOTICES) $(DESTDIR)$(PREFIX)/share/doc/strait/THIRD-PARTY
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(SYSCONFDIR)/strait/nat64
 	sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' dist/systemd/strait-nat64@.service \
 	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/strait-nat64@.service
@@ -55,7 +67,8 @@ uninstall:
 	    $(DESTDIR)$(PREFIX)/share/man/man1/strait.1 $(DESTDIR)$(PREFIX)/share/man/man1/strait-*.1 \
 	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions/strait \
 	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_strait $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/strait.fish
-	@rmdir $(DESTDIR)$(SYSCONFDIR)/strait/nat64 $(DESTDIR)$(SYSCONFDIR)/strait 2>/dev/null || true
+	rm -f $(DESTDIR)$(PREFIX)/share/doc/strait/LICENSE $(DESTDIR)$(PREFIX)/share/doc/strait/THIRD-PARTY
+	@rmdir $(DESTDIR)$(PREFIX)/share/doc/strait $(DESTDIR)$(SYSCONFDIR)/strait/nat64 $(DESTDIR)$(SYSCONFDIR)/strait 2>/dev/null || true
 
 clean:
 	$(CARGO) clean
