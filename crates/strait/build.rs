@@ -78,7 +78,7 @@ fn library(source: &Path, library: &Path, processor: &str) {
     let kind = std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
     let wanted = processor.is_empty() || (kind == "x86_64" && !is_quick(library));
     let mut command = Command::new(compiler);
-    command.args(abi::native::C_FLAGS);
+    command.args(abi::native::C_FLAGS).args(without_paths());
     if !processor.is_empty() {
         command.arg(format!("-march={processor}"));
     }
@@ -86,6 +86,12 @@ fn library(source: &Path, library: &Path, processor: &str) {
     if !made.is_some_and(|status| status.is_ok_and(|status| status.success())) {
         std::fs::write(library, b"").expect("OUT_DIR is writable");
     }
+}
+
+/// The compiler writes no path of this machine into an object, so that two builds in two folders are equal.
+fn without_paths() -> [String; 2] {
+    ["OUT_DIR", "CARGO_MANIFEST_DIR"]
+        .map(|name| format!("-ffile-prefix-map={}=.", std::env::var(name).expect("cargo sets it")))
 }
 
 /// Whether a library is left out of debug builds: those of the stateful app for newer processors take as long as all others together, and the stateless app
@@ -98,7 +104,13 @@ fn is_quick(library: &Path) -> bool {
 fn object(source: &Path, object: &Path) {
     let arguments =
         ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wno-parentheses-equality", "-Wno-unused-label", "-c"];
-    let run = Command::new("clang").args(arguments).arg(source).arg("-o").arg(object).output();
+    let run = Command::new("clang")
+        .args(arguments)
+        .args(without_paths())
+        .arg(source)
+        .arg("-o")
+        .arg(object)
+        .output();
     match run {
         Ok(run) if run.status.success() => {}
         Ok(run) => {

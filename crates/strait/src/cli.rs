@@ -225,10 +225,14 @@ pub struct RunArgs {
     /// Table entries: `add` and `setdefault` lines of STF (`-` for stdin).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub entries: Option<PathBuf>,
-    /// Serve P4Runtime on this address and port: `127.0.0.1:9559`, `9559`, `:9559` (all of this machine's addresses), or on the socket that is the standard
-    /// input: `-` (systemd's `StandardInput=socket`).
-    #[arg(long, value_name = "[ADDR:]PORT")]
+    /// Serve P4Runtime. Alone, `unix` or `unix:PATH`: on a Unix socket (/run/strait-grpc/device-N.sock), which only this user and root may use.
+    /// `9559` or `127.0.0.1:9559`: with TCP, to every user of this machine. `:9559`: to all machines. `-`: on the socket that is the standard input
+    /// (systemd's `StandardInput=socket`).
+    #[arg(long, value_name = "unix[:PATH]|[ADDR:]PORT", num_args = 0..=1, default_missing_value = "unix")]
     pub grpc: Option<String>,
+    /// A group whose members may use the Unix socket, too.
+    #[arg(long, value_name = "GROUP", requires = "grpc")]
+    pub grpc_group: Option<String>,
     /// The number with which controllers name this device.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "grpc")]
     pub device_id: u64,
@@ -241,9 +245,16 @@ pub struct RunArgs {
     /// Only clients with a certificate of these authorities may connect (mutual TLS).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "grpc_cert")]
     pub grpc_client_ca: Option<PathBuf>,
+    /// Which roles and devices the certificates of clients are for (TOML; docs/p4runtime.md). Without it, each of the authorities' certificates is for all.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "grpc_client_ca")]
+    pub grpc_map: Option<PathBuf>,
     /// Serve P4Runtime to other machines without TLS: whoever reaches the port controls the device.
     #[arg(long, requires = "grpc")]
     pub grpc_insecure: bool,
+    /// The memory in MiB that a pushed program may take for its registers, counters, meters and tables. Without it, half of what the machine has
+    /// available at that time.
+    #[arg(long, value_name = "MIB", requires = "grpc")]
+    pub program_memory: Option<u64>,
     /// Number of worker threads of the native target (1), each on a processor of its own.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
@@ -301,6 +312,9 @@ pub struct TestArgs {
     /// The seed of the packet generator.
     #[arg(long, default_value_t = 1, requires = "fuzz")]
     pub seed: u64,
+    /// With `--fuzz`: play the packets two at a time, on this number of workers at the same moment (native only, and 2).
+    #[arg(long, requires = "fuzz", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub workers: u8,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

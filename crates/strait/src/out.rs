@@ -55,12 +55,15 @@ pub fn chain(error: &anyhow::Error) -> String {
 
 /// Prints to the standard output.
 pub fn stdout(text: Arguments<'_>) {
-    printed(io::stdout().lock().write_fmt(text));
+    // Names, texts and file names may hold commands for terminals, wherever they come from.
+    let text = text.to_string();
+    printed(io::stdout().lock().write_all(abi::text::printed(&text).as_bytes()));
 }
 
 /// Prints to the standard error.
 pub fn stderr(text: Arguments<'_>) {
-    printed(io::stderr().lock().write_fmt(text));
+    let text = text.to_string();
+    printed(io::stderr().lock().write_all(abi::text::printed(&text).as_bytes()));
 }
 
 fn printed(result: io::Result<()>) {

@@ -1,4 +1,4 @@
-//! Checks that paths and links in the documentation exist.
+//! Checks that paths, links and tests that the documentation names exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -62,6 +62,9 @@ fn links_between_documents_exist() {
         "docs/lab.md",
         "docs/stateful.md",
         "docs/recipes.md",
+        "docs/security.md",
+        "SECURITY.md",
+        "LICENSES/README.md",
     ] {
         let file = root.join(document);
         let text = fs::read_to_string(&file).expect(document);
@@ -74,4 +77,37 @@ fn links_between_documents_exist() {
         );
     }
     assert_eq!(wrong, [""; 0]);
+}
+
+/// All Rust texts below a directory.
+fn sources(below: &Path) -> String {
+    let entries = fs::read_dir(below).into_iter().flatten().flatten().map(|entry| entry.path());
+    let text = |path: PathBuf| match path.extension() {
+        _ if path.is_dir() => sources(&path),
+        Some(kind) if kind == "rs" => fs::read_to_string(&path).unwrap_or_default(),
+        _ => String::new(),
+    };
+    entries.map(text).collect()
+}
+
+/// What docs/security.md promises is tested: the last cell of each row of its tables names tests, or cases of packets, that exist.
+#[test]
+fn each_promise_about_security_names_its_tests() {
+    let root = root();
+    let (code, page) = (sources(&root.join("crates")), root.join("docs/security.md"));
+    let page = fs::read_to_string(page).expect("docs/security.md");
+    // Rows of two cells; the table of who is trusted has three.
+    let cells = page.lines().filter_map(|line| line.strip_prefix('|')?.strip_suffix('|')?.split_once('|'));
+    let rows = cells.filter(|(_, proof)| !proof.contains('|') && !proof.contains("---"));
+    let promises: Vec<_> = rows.filter(|(_, proof)| proof.trim() != "tests").collect();
+    assert!(promises.len() > 30, "{}", promises.len());
+    let exists = |name: &&str| match name.contains('/') {
+        true => root.join(name).exists(),
+        false => code.contains(&format!("fn {name}(")),
+    };
+    let wrong: Vec<_> = promises
+        .iter()
+        .filter(|(_, proof)| quoted(proof).is_empty() || !quoted(proof).iter().all(exists))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

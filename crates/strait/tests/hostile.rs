@@ -173,3 +173,71 @@ fn prepared_work_directories_are_not_used() {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     assert_eq!(fs::read_dir(&theirs).expect("theirs").count(), 2, "out.o and out.json");
 }
+
+/// A program whose names, texts and file name are C, DOT, commands for terminals and paths.
+#[test]
+fn what_a_program_says_is_not_executed_and_not_shown_as_it_is() {
+    let dir = ground();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).expect("ours");
+    let canary = dir.path().join("canary");
+    let bytes: Vec<String> = canary.to_str().expect("a path").bytes().map(|byte| byte.to_string()).collect();
+    let c = format!(
+        "*/ __attribute__((constructor)) static void evil(void) {{ extern int creat(const char *, unsigned); \
+         char p[] = {{ {}, 0 }}; creat(p, 438); }} /*",
+        bytes.join(",")
+    );
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases");
+    let text = fs::read_to_string(cases.join("forward.p4")).expect("it is there");
+    let text = text
+        .replace("action unknown()", &format!("@name(\"unknown {c}\") action unknown()"))
+        .replace("table hosts", &format!("@name(\"hosts %n ../../ \\\" ??/ {c}\") table hosts"))
+        .replace("state start {", &format!("@name(\"start {c}\") state start {{"))
+        .replace("counter(512,", &format!("@name(\"arrived {c}\") counter(512,"))
+        .replace(
+            "arrived.count(",
+            "log_msg(\"\u{1b}]0;title\u{7}\u{9b}2J */ \\n ??/\"); // *\\/ \u{1b}[2J\n arrived.count(",
+        );
+    let name = "evil *\u{1b}[2J%n";
+    let file = dir.path().join(format!("{name}.p4"));
+    fs::write(&file, text).expect("writes");
+    fs::write(file.with_extension("stf"), "packet 5 020000000002 020000000001 88b5 00112233\nno_packet\n")
+        .expect("writes");
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
+        command.args(words).current_dir(dir.path()).env("STRAIT_CACHE", dir.path());
+        let out = command.output().expect("strait starts");
+        for said in [&out.stdout, &out.stderr] {
+            let said = String::from_utf8_lossy(said);
+            let bad = said.chars().find(|c| abi::text::is_hidden(*c) && !matches!(c, '\n' | '\t'));
+            assert_eq!(bad, None, "{words:?}: {said:?}");
+        }
+        assert!(!canary.exists(), "{words:?}: a name was executed");
+        out
+    };
+    let file = file.to_str().expect("a path");
+    let case = file.replace(".p4", ".stf");
+    for target in ["interp", "native", "tc", "xdp"] {
+        let out = run(&["test", "--target", target, &case]);
+        assert!(
+            out.status.success(),
+            "{target}: {}{}",
+            String::from_utf8_lossy(&out.stdout),
+            String::from_utf8_lossy(&out.stderr)
+        );
+    }
+    for kind in ["ir", "c", "dot", "p4info"] {
+        let out = run(&["build", "--target", kind, file]);
+        assert!(out.status.success(), "{kind}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+    run(&["check", file]);
+    run(&["check", "--json", file]);
+    let mut capture =
+        vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0];
+    capture.extend([
+        0, 0, 0, 0, 0, 0, 0, 0, 14, 0, 0, 0, 14, 0, 0, 0, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5,
+    ]);
+    fs::write(dir.path().join("one.pcap"), capture).expect("writes");
+    let out = run(&["trace", file, "--in", "5=one.pcap"]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    run(&["trace", file, "--in", "5=one.pcap", "--json"]);
+}

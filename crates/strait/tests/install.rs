@@ -11,10 +11,14 @@ fn files(below: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
+/// The root of the checkout, where the Makefile is.
+const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
 fn make(goal: &str, root: &Path) {
     let mut command = Command::new("make");
-    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).arg("--silent").arg(goal);
+    command.current_dir(TOP).arg("--silent").arg(goal);
     command.arg(concat!("STRAIT=", env!("CARGO_BIN_EXE_strait")));
+    command.arg(format!("NOTICES={}/notices", root.display()));
     command.arg(format!("PREFIX={}/usr", root.display())).arg(format!("SYSCONFDIR={}/etc", root.display()));
     let output = command.output().expect("make starts");
     assert!(output.status.success(), "{goal}: {}", String::from_utf8_lossy(&output.stderr));
@@ -23,6 +27,9 @@ fn make(goal: &str, root: &Path) {
 #[test]
 fn what_is_installed_is_complete_and_can_be_removed() {
     let root = WorkDir::named("st-install-").expect("a directory");
+    let made = Command::new(format!("{TOP}/scripts/notices")).output().expect("it starts");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    std::fs::write(root.path().join("notices"), made.stdout).expect("a file");
     make("install", root.path());
     let unit = root.path().join("usr/lib/systemd/system/strait-nat64@.service");
     let text = std::fs::read_to_string(&unit).expect("the unit is installed");
@@ -39,12 +46,26 @@ fn what_is_installed_is_complete_and_can_be_removed() {
     }
     assert!(root.path().join("usr/share/man/man1/strait-nat64-run.1").exists());
     assert!(root.path().join("etc/strait/nat64").is_dir());
+    notices(&root.path().join("usr/share/doc/strait/THIRD-PARTY"));
     verify(&unit);
     // What the operator has written stays.
     let kept = root.path().join("etc/strait/nat64/main.toml");
     std::fs::write(&kept, "").expect("a file");
     make("uninstall", root.path());
+    std::fs::remove_file(root.path().join("notices")).expect("it is there");
     assert_eq!(files(root.path()), [kept]);
+}
+
+/// Each library has a text of its licence beside the binary: a heading with its name and version.
+fn notices(path: &Path) {
+    let text = std::fs::read_to_string(path).expect("the notices are installed");
+    let (list, texts) = text.split_once("\n====").expect("texts follow the list");
+    let libraries: Vec<_> =
+        list.lines().filter_map(|line| line.split_once(" (")).map(|(name, _)| name).collect();
+    assert!(libraries.iter().any(|name| name.starts_with("tonic ")), "{list}");
+    let headings: Vec<_> = texts.lines().flat_map(|line| line.split(", ")).collect();
+    let without: Vec<_> = libraries.iter().filter(|name| !headings.contains(*name)).collect();
+    assert!(without.is_empty(), "no text: {without:?}");
 }
 
 /// systemd finds nothing to complain of.

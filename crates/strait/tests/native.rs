@@ -1,6 +1,7 @@
 //! Writes tables of machine code while packets read them. No packet may see half an entry. A full table must report that it is full.
 //! `queues`: packets that wait for ports.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,9 @@ mod queues;
 use abi::id::{ActionId, ProfileId, TableId};
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use dataplane::device::{Action, Device, DeviceError, Entity, EntryKey, Key, TableEntry, Update};
-use dataplane::port::Offload;
+use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError, Unsent};
 use io::native::{Batch, NativeProgram, Object, Verdict, has_compiler};
+use io::switch::Switch;
 
 use common::{clear, delete, entries, insert, modify};
 
@@ -399,4 +401,72 @@ fn a_refused_entry_leaves_the_members_of_the_first() {
             assert_eq!(ways, [Ok(Some(port))], "a table of {size}");
         }
     }
+}
+
+/// A port that always has a packet, and panics when it is told to.
+struct Planted {
+    panic: Arc<AtomicBool>,
+    received: Arc<AtomicU64>,
+}
+
+impl Port for Planted {
+    fn receive(&mut self, inbox: &mut dyn Inbox) -> Result<(), PortError> {
+        assert!(!self.panic.load(Ordering::Relaxed), "planted");
+        if let Some(room) = inbox.room() {
+            room[..60].fill(0);
+            inbox.take(60, None);
+            self.received.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, _packet: &[u8], _offload: Option<&Offload>) -> Result<(), Unsent> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn counts(&mut self) -> PortCounts {
+        PortCounts::default()
+    }
+}
+
+/// Waits for something that must happen.
+fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !happened() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_worker_that_panics_ends_all_with_its_reason_and_nobody_waits_for_it() {
+    let (Some(first), Some(second)) = (load(4096), load(4096)) else { return };
+    let panics: [Arc<AtomicBool>; 2] = Default::default();
+    let received: [Arc<AtomicU64>; 2] = Default::default();
+    let queues = [0, 1].map(|at| {
+        let planted = Planted { panic: panics[at].clone(), received: received[at].clone() };
+        Box::new(planted) as Box<dyn Port>
+    });
+    let ports = vec![(0, Vec::from(queues))];
+    let mut switch = Switch::start(Arc::new(first), ports, 2).expect("it starts");
+    wait_until("both workers run", || received.iter().all(|count| count.load(Ordering::Relaxed) > 0));
+    panics[1].store(true, Ordering::Relaxed);
+    // Neither a batch between two bursts nor another program waits for a worker that is gone.
+    let worker = std::thread::spawn(move || {
+        let entry = |address| Entity::entry(TableId(0), route(address, 24, 1));
+        let batch = [1, 2].map(|n| Update::Insert(entry(n << 8)));
+        switch.write_atomically(&batch).expect("there is room");
+        switch.replace(Arc::new(second));
+        switch
+    });
+    wait_until("nobody waits for a worker that has panicked", || worker.is_finished());
+    let mut switch = worker.join().expect("the host does not panic");
+    wait_until("all workers end with it", || switch.ended());
+    assert_eq!(switch.panics(), 1);
+    let why = switch.halt().expect("the reason is kept").to_string();
+    assert_eq!(why, "worker 1 panicked: planted");
 }

@@ -228,3 +228,28 @@ fn links(lab: &Lab) -> String {
         std::process::Command::new("ip").args(["-n", lab.switch.name(), "link"]).output().expect("ip");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
+
+#[test]
+fn a_second_run_on_an_interface_is_refused_and_says_who_has_it() {
+    if !possible("two runs on one interface") {
+        return;
+    }
+    for (first, second) in [("tc", "tc"), ("tc", "xdp"), ("xdp", "tc")] {
+        let lab = Lab::new(&format!("two-{first}-{second}"), 1, PROGRAM);
+        // On xdp no port may leave checksums to others.
+        lab.set(0, false, true);
+        let (mut one, _) = lab.start_on(first, |_| "", &[]).expect("it runs");
+        let id = one.id();
+        let told = lab.start_on(second, |_| "", &[]).map(drop).expect_err("the interface is taken");
+        let names = ["`s0`".to_string(), format!("process {id}"), format!("instance run-1-{id}")];
+        assert!(names.iter().all(|name| told.contains(name)), "{first}, {second}: {told}");
+        assert!(one.try_wait().expect("it is ours").is_none(), "{first}, {second}: the first one goes on");
+        // What a killed one has left is in nobody's way.
+        one.kill().expect("it is ours");
+        one.wait().expect("it ends");
+        let (mut two, _) = lab.start_on(second, |_| "", &[]).expect("the first one is gone");
+        let sent = std::process::Command::new("kill").args(["-INT", &two.id().to_string()]).status();
+        assert!(sent.expect("kill starts").success());
+        assert!(two.wait().expect("it ends").success(), "{first}, {second}");
+    }
+}

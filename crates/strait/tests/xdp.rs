@@ -95,7 +95,7 @@ fn other_programs_stay_and_a_killed_run_is_swept() {
     (0..2).for_each(|host| lab.set(host, false, true));
     let (child, _) = lab.start(&[]).expect("it runs");
     let told = lab.start(&[]).expect_err("there is a program already");
-    assert!(told.contains("s0 has an XDP program already"), "{told}");
+    assert!(told.contains("`s0` is a port of another `strait run` already"), "{told}");
     lab.tcp(0);
     end(child, "-KILL");
     assert!(lab.has_program("s0"), "what is pinned outlives the process");

@@ -1,7 +1,9 @@
 //! Selects entities. What a query omits matches everything, as in P4Runtime's wildcard reads.
 
+use std::cmp::Ordering;
+
 use abi::id::{CounterId, DropId, MeterId, ProfileId, RegisterId, TableId, ValueSetId};
-use abi::{Manifest, MatchValue};
+use abi::{Bits, Manifest, MatchValue};
 
 use super::check::check_key;
 use super::{DeviceError, Entity, EntryKey, Key, Kind, Store, TableEntry};
@@ -172,9 +174,37 @@ fn entries(store: &mut dyn Store, query: &EntryQuery) -> Result<Vec<TableEntry>,
             Entity::Entry(entry) if query.selects(&entry.key) => Some(entry),
             _ => None,
         });
+        let first = all.len();
         all.extend(found);
+        if !store.manifest().tables[table.index()].is_code() {
+            all[first..].sort_by(|a, b| order(&a.key, &b.key));
+        }
     }
     Ok(all)
+}
+
+/// The order in which the entries of a table are listed, whatever holds them and however they came there: those that win first, then by their
+/// keys.
+fn order(one: &EntryKey, other: &EntryKey) -> Ordering {
+    let by_keys = || {
+        let fields = one.matches.iter().zip(&other.matches);
+        fields.map(|(one, other)| order_of_field(one, other)).find(|order| order.is_ne())
+    };
+    other.priority.cmp(&one.priority).then_with(|| by_keys().unwrap_or(Ordering::Equal))
+}
+
+fn order_of_field(one: &MatchValue, other: &MatchValue) -> Ordering {
+    let bits = |one: &Bits, other: &Bits| one.cmp_unsigned(other);
+    match (one, other) {
+        (MatchValue::Exact(a), MatchValue::Exact(b)) => bits(a, b),
+        (MatchValue::Lpm(a, longer), MatchValue::Lpm(b, length)) => bits(a, b).then(longer.cmp(length)),
+        (MatchValue::Ternary(a, c), MatchValue::Ternary(b, d))
+        | (MatchValue::Range(a, c), MatchValue::Range(b, d)) => bits(a, b).then_with(|| bits(c, d)),
+        (MatchValue::Optional(Some(a)), MatchValue::Optional(Some(b))) => bits(a, b),
+        (MatchValue::Optional(a), MatchValue::Optional(b)) => a.is_some().cmp(&b.is_some()),
+        // Two entries of a table have the same kinds of fields.
+        _ => Ordering::Equal,
+    }
 }
 
 /// The entries of a table that were compiled into the program. No store has them.

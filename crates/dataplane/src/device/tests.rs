@@ -260,3 +260,20 @@ fn a_copy_holds_what_decides_about_packets() {
     copy::restore(&mut other, &state).expect("the program is the same");
     assert_eq!(copy::state(&mut other, held.len()).expect("it can be read"), Some(state));
 }
+
+#[test]
+fn entries_are_listed_in_one_order_however_they_came() {
+    let manifest = Manifest {
+        tables: manifest().tables.into_iter().map(|table| Table { size: 200, ..table }).collect(),
+        ..manifest()
+    };
+    let listed = |numbers: &mut dyn Iterator<Item = u128>| {
+        let mut model = Model::new(manifest.clone());
+        numbers.for_each(|n| model.write(&[Update::Insert(entry(n, n))]).expect("there is room"));
+        let read = model.read(&Query::Entries(EntryQuery::table(EXACT))).expect("it can be read");
+        read.into_iter().map(|entity| entity.key()).collect::<Vec<_>>()
+    };
+    let in_order: Vec<Key> = (0..100).map(|n| Key::Entry(key(n))).collect();
+    assert_eq!(listed(&mut (0..100)), in_order);
+    assert_eq!(listed(&mut (0..100).rev()), in_order);
+}

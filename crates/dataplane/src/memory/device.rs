@@ -11,7 +11,7 @@ use abi::{ActionCall, Bits, Entry, Manifest};
 use super::directory::Directory;
 use super::view::View;
 use super::worker::{self, Counts};
-use super::{Memory, Writer, sum};
+use super::{Memory, ROWS_AT_ONCE, Writer, sum};
 use crate::device::{
     self, Action, Device, DeviceError, Entity, EntryKey, Event, Key, Kind, Mirror, Query, Store, TableEntry,
     Update, WriteError,
@@ -355,19 +355,24 @@ impl Memory {
         }
     }
 
-    /// The entries that have become idle since the last call.
+    /// The entries that have become idle since the last call. Other writers have their turns between two pieces of a large table.
     fn take_idle(&self) -> Vec<Event> {
         let now = self.now.load(Relaxed);
-        let writer = &mut *self.writer();
         let mut all = Vec::new();
-        for at in 0..writer.tables.len() {
-            let Writer { tables, reclaimer, .. } = writer;
-            let hit = |cell: u64| {
-                let of = |w: &Arc<Counts>| w.hits[at].get(cell as usize).map_or(0, |c| c.load(Relaxed));
-                reclaimer.workers.iter().map(of).max().unwrap_or(0)
-            };
-            let idle = tables[at].take_idle(now, hit);
-            all.extend(idle.into_iter().map(|entry| Event::Idle(self.table_entry(writer, at.into(), entry))));
+        for at in 0..self.manifest.tables.len() {
+            let mut from = Some(0);
+            while let Some(cell) = from {
+                let writer = &mut *self.writer();
+                let Writer { tables, reclaimer, .. } = writer;
+                let hit = |cell: u64| {
+                    let of = |w: &Arc<Counts>| w.hits[at].get(cell as usize).map_or(0, |c| c.load(Relaxed));
+                    reclaimer.workers.iter().map(of).max().unwrap_or(0)
+                };
+                let (idle, next) = tables[at].take_idle(now, cell, ROWS_AT_ONCE as usize, hit);
+                let event = |entry| Event::Idle(self.table_entry(writer, at.into(), entry));
+                all.extend(idle.into_iter().map(event));
+                from = next;
+            }
         }
         all
     }

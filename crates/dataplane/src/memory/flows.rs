@@ -20,6 +20,7 @@
 //! [`Structure::Flow`]: abi::manifest::Structure::Flow
 
 use std::hint::spin_loop;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -270,6 +271,20 @@ impl Flows {
     /// The rows of all entries, in the order of their numbers.
     pub fn entries(&self) -> impl Iterator<Item = Vec<u64>> {
         (1..=self.touched()).filter(|id| self.is_live(*id)).map(|id| self.read(id))
+    }
+
+    /// Calls `f` with the action data of each entry among the rows of some numbers.
+    pub fn each_action_data(&self, rows: Range<u32>, f: &mut impl FnMut(&[u8])) {
+        let first = self.head + self.key;
+        let mut data = vec![0u64; self.stride - first];
+        for id in rows.start.max(1)..rows.end.min(self.touched() + 1) {
+            if self.is_live(id) {
+                for (at, word) in data.iter_mut().enumerate() {
+                    *word = self.word(id, first + at).load(Relaxed);
+                }
+                f(bytemuck::cast_slice(&data));
+            }
+        }
     }
 
     /// The number of rows that were ever used.

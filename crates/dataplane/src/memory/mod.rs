@@ -61,6 +61,8 @@ const EVENTS: usize = 1 << 16;
 
 /// The memory of one running program, shared by its workers and its controllers.
 pub struct Memory {
+    /// Distinguishes the memories of a process, see [`Worker::is_of`].
+    number: u64,
     manifest: Manifest,
     /// The entry point's argument. It points into the fields below.
     shared: Shared,
@@ -85,7 +87,7 @@ pub struct Memory {
     reported: Mutex<VecDeque<Event>>,
 }
 
-/// The number of rows that [`Memory::expire`] searches under one lock.
+/// The number of rows that [`Memory::expire`], or the search for idle entries, looks at under one lock.
 const ROWS_AT_ONCE: u64 = 4096;
 
 /// The state that only writers use. The lock around it makes them take turns.
@@ -154,7 +156,9 @@ impl Memory {
         for (table, root) in tables.iter_mut().zip(&roots) {
             table.publish_initial(&mut View { table: root, reclaimer: &mut reclaimer })?;
         }
+        static MEMORIES: AtomicU64 = AtomicU64::new(0);
         Ok(Memory {
+            number: MEMORIES.fetch_add(1, Ordering::Relaxed),
             manifest: manifest.clone(),
             shared,
             roots,
@@ -200,7 +204,7 @@ impl Memory {
         let mut writer = self.writer();
         let free = writer.tables.iter().map(Table::free_rows).collect();
         let number = writer.reclaimer.workers.len() as u64;
-        let (worker, counts) = Worker::new(&self.manifest, number, free, self.host.advise);
+        let (worker, counts) = Worker::new(&self.manifest, self.number, number, free, self.host.advise);
         writer.reclaimer.workers.push(counts);
         worker
     }
@@ -262,6 +266,16 @@ impl Memory {
             }
         }
         removed
+    }
+
+    /// Calls `f` with the action data of each entry of a table to which packets add entries. The lock is taken for some rows at a time, so an
+    /// entry that is replaced meanwhile may come twice.
+    pub fn each_action_data(&self, table: TableId, mut f: impl FnMut(&[u8])) {
+        let all = self.writer().tables[table.index()].rows_to_search(1.0) as u32;
+        for first in (0..=all).step_by(ROWS_AT_ONCE as usize) {
+            let rows = first..first.saturating_add(ROWS_AT_ONCE as u32);
+            self.writer().tables[table.index()].each_action_data(rows, &mut f);
+        }
     }
 
     /// Takes the writers' lock. A poisoned lock is taken too: a writer that panicked left its table as it

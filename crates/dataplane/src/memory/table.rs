@@ -5,6 +5,7 @@
 //! indexes the table's direct counter, its direct meter and its last hits.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
@@ -318,6 +319,13 @@ impl Table {
         (searched, removed)
     }
 
+    /// Calls `f` with the action data of each entry among the rows of some numbers, if packets add entries to the table.
+    pub fn each_action_data(&self, rows: Range<u32>, f: &mut impl FnMut(&[u8])) {
+        if let Store::Flows(flows) = &self.store {
+            flows.each_action_data(rows, f);
+        }
+    }
+
     /// The identity of the entry in a row that holds a key.
     fn matched(&self, layout: &TableLayout, row: &[u64]) -> Identity {
         let words = layout.key_size.div_ceil(8) as usize;
@@ -389,11 +397,22 @@ impl Table {
         self.idle.get(&self.cell(entry)?).map(|idle| idle.timeout)
     }
 
-    /// The entries that are idle now. `hit` gives the time of a cell's last hit. An entry that stays idle is reported again each time
-    /// its timeout has passed.
-    pub fn take_idle(&mut self, now: u64, hit: impl Fn(u64) -> u64) -> Vec<Entry> {
+    /// The entries that are idle now, of as many with a timeout as `count` says, beginning with the cell `from`. `hit` gives the time of a cell's
+    /// last hit. An entry that stays idle is reported again each time its timeout has passed. Also returns where to go on; `None` at the end.
+    pub fn take_idle(
+        &mut self,
+        now: u64,
+        from: u64,
+        count: usize,
+        hit: impl Fn(u64) -> u64,
+    ) -> (Vec<Entry>, Option<u64>) {
         let mut found = Vec::new();
-        for (cell, idle) in &mut self.idle {
+        let mut next = None;
+        for (at, (cell, idle)) in self.idle.range_mut(from..).enumerate() {
+            if at == count {
+                next = Some(*cell);
+                break;
+            }
             idle.since = idle.since.max(hit(*cell));
             if idle.since.saturating_add(idle.timeout) <= now {
                 idle.since = now;
@@ -405,7 +424,7 @@ impl Table {
             let bare = Entry { matches: identity.0.clone(), priority: identity.1, action };
             self.find(&bare).map(|row| self.entry(&identity, &row))
         };
-        found.into_iter().filter_map(entry).collect()
+        (found.into_iter().filter_map(entry).collect(), next)
     }
 
     /// Whether a write that found the table full may succeed after a grace period.

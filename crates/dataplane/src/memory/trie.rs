@@ -171,11 +171,16 @@ impl Trie {
         if self.empty_prefix != 0 {
             f(&key, 0, self.empty_prefix);
         }
-        for (packed, value) in &self.short {
+        // In the order of the keys: a hash map has another one in each process.
+        let mut short: Vec<_> = self.short.iter().collect();
+        short.sort_unstable_by_key(|(packed, _)| **packed);
+        for (packed, value) in short {
             put_slot(&mut key, packed >> 5);
             f(&key, packed & 31, *value);
         }
-        for (slot, subtree) in &self.subtrees {
+        let mut subtrees: Vec<_> = self.subtrees.iter().collect();
+        subtrees.sort_unstable_by_key(|(slot, _)| **slot);
+        for (slot, subtree) in subtrees {
             put_slot(&mut key, *slot);
             subtree.each(&mut key, 3, f);
             key[3..].fill(0);
@@ -223,6 +228,23 @@ mod tests {
     use abi::native::lpm::{self, GROUP, LIST, POINTERS};
 
     use super::*;
+
+    #[test]
+    fn prefixes_are_listed_in_the_order_of_their_keys() {
+        let mut trie = Trie::new(|_| ());
+        // Of up to 24 bits, and longer ones: one for each slot, so that each has a subtree of its own.
+        let mut all: Vec<([u8; 4], u32)> =
+            (0..64u8).flat_map(|n| [([n, n, n, 0], 24), ([n, n, n, n], 32)]).collect();
+        all.iter().zip(1..).for_each(|((bytes, length), value)| {
+            trie.insert(Prefix { bytes, length: *length }, value);
+        });
+        let mut listed = Vec::new();
+        trie.each(4, &mut |key, length, _| {
+            listed.push((<[u8; 4]>::try_from(key).expect("four bytes"), length))
+        });
+        all.sort_by_key(|(bytes, length)| (*length, *bytes));
+        assert_eq!(listed, all);
+    }
 
     /// The value that a lookup finds in the blocks. It is the algorithm of the program, in Rust.
     fn lookup(trie: &Trie, key: &[u8]) -> u32 {

@@ -75,6 +75,8 @@ pub(super) fn set_pair(cells: &[AtomicU64], index: u64, count: Count) -> bool {
 
 /// The state of one thread that runs the program. The thread owns it; other threads read the counts only.
 pub struct Worker {
+    /// The number of the memory that it belongs to.
+    memory: u64,
     counts: Arc<Counts>,
     /// Array descriptors of the counters, direct counters and last hits. `native` points to them.
     _cells: [Vec<Cells>; 3],
@@ -92,6 +94,7 @@ pub struct Worker {
 impl Worker {
     pub(super) fn new(
         manifest: &Manifest,
+        memory: u64,
         number: u64,
         free: Vec<Option<Arc<FreeRows>>>,
         advise: Advise,
@@ -118,7 +121,7 @@ impl Worker {
             ..abi::native::Worker::default()
         };
         let types = (manifest.digests.clone(), manifest.messages.clone());
-        (Worker { counts: counts.clone(), _cells: all, types, caches, free, digests, native }, counts)
+        (Worker { memory, counts: counts.clone(), _cells: all, types, caches, free, digests, native }, counts)
     }
 
     /// Takes the digests and messages that packets have sent since the last call, in the order of sending.
@@ -164,8 +167,26 @@ impl Worker {
         let idle = epoch.load(Ordering::Relaxed);
         epoch.store(idle + 1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
+        let _left = Left { epoch, then: idle + 2 };
         work(&mut self.native);
-        epoch.store(idle + 2, Ordering::SeqCst);
+    }
+
+    /// Whether the worker was made by this memory. The program's entry point may only get a worker of its own memory: both sides have the
+    /// sizes of the arrays from one manifest.
+    pub fn is_of(&self, memory: &super::Memory) -> bool {
+        self.memory == memory.number
+    }
+}
+
+/// Makes a worker's epoch even at the end of a burst, also of one that panics. Otherwise retired memory would never be freed.
+struct Left<'a> {
+    epoch: &'a AtomicU64,
+    then: u64,
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        self.epoch.store(self.then, Ordering::SeqCst);
     }
 }
 
@@ -176,5 +197,34 @@ impl Drop for Worker {
                 free.give_back(cache);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::Memory;
+    use crate::memory::Host;
+
+    fn memory() -> Memory {
+        let host = Host { advise: |_| (), wait: |_| false, random: || 1 };
+        Memory::new(&Manifest::default(), &[], host).expect("it is empty")
+    }
+
+    #[test]
+    fn a_burst_that_panics_leaves_an_even_epoch() {
+        let mut worker = memory().worker();
+        let panics = AssertUnwindSafe(|| worker.burst(|_| panic!("as a test wants it")));
+        assert!(catch_unwind(panics).is_err());
+        assert_eq!(worker.counts.epoch.load(Ordering::SeqCst) % 2, 0, "nothing retired would ever be freed");
+    }
+
+    #[test]
+    fn a_worker_knows_its_memory() {
+        let (one, two) = (memory(), memory());
+        let worker = one.worker();
+        assert!(worker.is_of(&one) && !worker.is_of(&two));
     }
 }

@@ -9,15 +9,9 @@ use super::names;
 /// Where the server is, and who we are.
 #[derive(Debug, Clone, Args)]
 pub struct Server {
-    /// The P4Runtime server.
-    #[arg(
-        long,
-        global = true,
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:9559",
-        env = "STRAIT_GRPC"
-    )]
-    pub grpc: String,
+    /// The P4Runtime server: `unix:PATH` or `HOST:PORT`. Without it, the Unix socket of the device on this machine, or 127.0.0.1:9559.
+    #[arg(long, global = true, value_name = "unix:PATH|HOST:PORT", env = "STRAIT_GRPC")]
+    pub grpc: Option<String>,
     /// The number of the device.
     #[arg(long, global = true, value_name = "N", default_value_t = 1)]
     pub device: u64,

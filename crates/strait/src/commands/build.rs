@@ -79,7 +79,7 @@ fn object(args: &BuildArgs, name: &str, output: &emit::Output) -> anyhow::Result
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.{ending}")));
     let object = match args.target {
         BuildTarget::Native => io::native::Object::make(&output.c)?.bytes()?,
-        _ => kernel::compile(&output.c, name, &[])?,
+        _ => kernel::compile(&output.c, &[], &abi::Cancel::default())?,
     };
     std::fs::write(&out, object).with_context(|| format!("cannot write {}", out.display()))?;
     let manifest = out.with_extension("json");

@@ -22,12 +22,12 @@ use crate::targets::kernel::makes_copies;
 use crate::targets::{Object, Sent};
 
 /// The number of cases whose tables are used, spread over all given cases. Loading a program takes longer than thousands of packets.
-const CASES: usize = 12;
+pub(super) const CASES: usize = 12;
 
 /// Records whether a verified checksum was wrong.
 #[derive(Default)]
-struct Sums {
-    wrong: bool,
+pub(super) struct Sums {
+    pub(super) wrong: bool,
 }
 
 impl Observer for Sums {
@@ -37,23 +37,23 @@ impl Observer for Sums {
 }
 
 #[derive(Default)]
-struct Tally {
-    equal: u64,
+pub(super) struct Tally {
+    pub(super) equal: u64,
     /// The number of equal packets whose checksum was wrong on arrival.
     carried: u64,
     refused: u64,
-    different: u64,
-    cells: u64,
+    pub(super) different: u64,
+    pub(super) cells: u64,
     /// The first differences, for people.
-    shown: Vec<String>,
+    pub(super) shown: Vec<String>,
 }
 
 impl Tally {
-    fn code(&self) -> ExitCode {
+    pub(super) fn code(&self) -> ExitCode {
         if self.different == 0 && self.equal > 0 { ExitCode::SUCCESS } else { ExitCode::from(1) }
     }
 
-    fn json(&self, seed: u64) -> serde_json::Value {
+    pub(super) fn json(&self, seed: u64) -> serde_json::Value {
         serde_json::json!({"equal": self.equal, "wrong_on_arrival": self.carried, "different": self.different,
             "not_taken": self.refused, "cells": self.cells, "seed": seed, "differences": self.shown})
     }
@@ -215,7 +215,7 @@ fn compare_counts(
 }
 
 /// Every count of a device, by the name of what is counted.
-fn counts(device: &mut dyn Device) -> anyhow::Result<BTreeMap<String, Count>> {
+pub(super) fn counts(device: &mut dyn Device) -> anyhow::Result<BTreeMap<String, Count>> {
     let manifest = device.manifest().clone();
     let mut counts = BTreeMap::new();
     for query in [Query::Counters(None), Query::Drops(None), Query::DirectCounters(EntryQuery::default())] {
@@ -249,7 +249,7 @@ fn truncated<'a>(packets: impl Iterator<Item = (u32, &'a [u8])>) -> Vec<(u32, Ve
 }
 
 /// Makes a few changes. Most are in the headers, because programs read those.
-fn mutated(seed: &[u8], rng: &mut Rng) -> Vec<u8> {
+pub(super) fn mutated(seed: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut packet = seed.to_vec();
     for _ in 0..rng.index(4) {
         let at = rng.index(packet.len().min(96));
@@ -267,7 +267,7 @@ fn mutated(seed: &[u8], rng: &mut Rng) -> Vec<u8> {
     packet
 }
 
-fn shown(sent: &Sent) -> String {
+pub(super) fn shown(sent: &Sent) -> String {
     let packet = |(port, bytes): &(u32, Vec<u8>)| format!("port {port}: {}", hex(bytes));
     match &sent.reason {
         _ if !sent.packets.is_empty() => {
@@ -278,6 +278,6 @@ fn shown(sent: &Sent) -> String {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -1,5 +1,6 @@
 //! The commands, with one file for each.
 
+pub mod at_once;
 pub mod build;
 pub mod capture;
 pub mod check;

@@ -30,7 +30,8 @@ use crate::cli::{SessionsApp, SessionsArgs, SessionsTarget};
 
 /// The pool of the measurements: addresses for benchmarks (RFC 2544), which never leave this process.
 const CONFIG: &str = "[nat64]\nmode = \"stateful\"\nprefix = \"64:ff9b:1::/96\"\npool = [\"198.18.0.0/16\"]\n\
-                      error-rate = 0\nsecret = \"00112233445566778899aabbccddeeff\"\n";
+                      error-rate = 0\nsecret = \"00112233445566778899aabbccddeeff\"\n\
+                      subscriber-sessions = 16777215\nsubscriber-bindings = 16777215\n";
 /// The hosts: 2001:db8:: and the number of a host, which has this number of sessions.
 const HOSTS: u128 = 0x2001_0db8 << 96;
 const OF_HOST: u32 = 16;

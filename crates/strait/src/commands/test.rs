@@ -131,6 +131,16 @@ fn compare(
         return Ok(ExitCode::SUCCESS);
     }
     let cases: Vec<_> = cases.into_iter().map(|(case, ..)| case).collect();
+    match (args.workers, target) {
+        (1, _) => {}
+        (_, RunTarget::Native) => {
+            return super::at_once::run(program, &cases, packets, args.seed, args.json);
+        }
+        (_, other) => bail!(
+            "--workers 2 is for native: {} has no second worker that could be told when to begin",
+            other.name()
+        ),
+    }
     super::fuzz::run(**target, program, &cases, packets, args.seed, args.json)
 }
 

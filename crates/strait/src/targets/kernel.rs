@@ -1,20 +1,18 @@
 //! Adapts the kernel, at a tc hook or at the XDP hook, for packet tests. Packets go through BPF_PROG_TEST_RUN, or over interfaces.
 
+use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use abi::manifest::Structure;
-use abi::{Manifest, drops};
-use anyhow::{Context, bail};
+use abi::{Cancel, Manifest, drops};
 use control::stf::{self, Case, Kind, Outputs, Report, Target, TargetError};
 use dataplane::Device;
 use dataplane::device::{Key, Query, Update};
 use io::bpf::{Hook, Instance, SkBuff, XdpMode};
 use io::ebpf::{EgressPort, KernelProgram};
-use io::workdir::WorkDir;
 
 use super::wires::{self, Door, Wires};
 use super::{Compiled, Limits, Sent};
@@ -185,23 +183,17 @@ fn run_shared(object: &Object, case: &Case, setup: usize) -> anyhow::Result<(Rep
 const TEST_CLOCK: &str = "-DSTRAIT_TEST_CLOCK";
 
 /// Compiles emitted C to an eBPF object, with more flags.
-pub fn compile(c: &str, name: &str, flags: &[&str]) -> anyhow::Result<Vec<u8>> {
-    let dir = WorkDir::new()?;
-    let source = dir.write("program.c", c.as_bytes())?;
+pub fn compile(c: &str, flags: &[&str], cancel: &Cancel) -> anyhow::Result<Vec<u8>> {
     let arguments =
         ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wno-parentheses-equality", "-Wno-unused-label", "-c"];
-    let run = Command::new("clang")
-        .args(arguments)
-        .args(flags)
-        .arg(&source)
-        .arg("-o")
-        .arg(dir.path().join("program.o"))
-        .output();
-    let run = run.context("clang is needed for a program that is not bundled: apt-get install clang")?;
-    if !run.status.success() {
-        bail!("clang does not take the C of {name}:\n{}", String::from_utf8_lossy(&run.stderr));
-    }
-    Ok(dir.read("program.o")?)
+    let arguments: Vec<&OsStr> = arguments.iter().chain(flags).map(OsStr::new).collect();
+    io::compiler::compile(OsStr::new("clang"), &arguments, c, cancel).map_err(|why| match why {
+        io::Error::Compiler(_) => {
+            let hint = "clang is needed for a program that is not bundled: apt-get install clang";
+            anyhow::Error::from(why).context(hint)
+        }
+        why => why.into(),
+    })
 }
 
 /// The number of loaded programs that are kept for further cases.
@@ -234,6 +226,11 @@ impl Drop for Object {
 }
 
 impl Object {
+    /// What the program has.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
     /// The number of statements with which a case fills the tables, if packets change nothing but counts and nothing is filled later: then the
     /// program can serve several cases that begin alike.
     fn shareable(&self, case: &Case) -> Option<usize> {
@@ -256,18 +253,17 @@ impl Object {
 
     /// What the name of an instance begins with: the hook and the program. It has no dots, though a program may be called `router.p4_16`.
     fn instance_name(&self) -> String {
-        let name = self.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
-        format!("test-{}-{}", self.at.name(), name.take(32).collect::<String>())
+        format!("test-{}-{}", self.at.name(), abi::text::component(&self.name, 32))
     }
 
     /// Compiles a program for packet tests, which set its clock.
     pub fn make(at: At, program: &ir::Verified) -> anyhow::Result<Object> {
-        Object::compile(at, program, &[TEST_CLOCK])
+        Object::compile(at, program, &[TEST_CLOCK], &Cancel::default())
     }
 
     /// Compiles a program whose clock is the kernel's.
-    pub fn running(at: At, program: &ir::Verified) -> anyhow::Result<Object> {
-        Object::compile(at, program, &[])
+    pub fn running(at: At, program: &ir::Verified, cancel: &Cancel) -> anyhow::Result<Object> {
+        Object::compile(at, program, &[], cancel)
     }
 
     /// Loads the program without ports. `name` ends in the number of this process.
@@ -280,12 +276,12 @@ impl Object {
         Ok(program)
     }
 
-    fn compile(at: At, program: &ir::Verified, flags: &[&str]) -> anyhow::Result<Object> {
+    fn compile(at: At, program: &ir::Verified, flags: &[&str], cancel: &Cancel) -> anyhow::Result<Object> {
         let output = at.emit(program).map_err(|limits| Limits::of(program, &limits))?;
-        let elf = compile(&output.c, &program.name, flags)?;
+        let elf = compile(&output.c, flags, cancel)?;
         Ok(Object {
             at,
-            name: program.name.clone(),
+            name: String::from(&program.name),
             elf,
             manifest: output.manifest,
             kept: Mutex::default(),
@@ -440,12 +436,17 @@ fn with_tag(mut packet: Vec<u8>, tag: u32) -> Vec<u8> {
     packet
 }
 
+/// The process of `strait run` or `strait test` that has loaded an instance, by the instance's name; `None` if it is a translator's.
+pub fn process_of(instance: &str) -> Option<u32> {
+    let (kind, number) = (instance.split_once('-')?.0, instance.rsplit_once('-')?.1);
+    let process = number.parse().ok()?;
+    ["run", "test"].contains(&kind).then_some(process)
+}
+
 /// Removes instances that killed processes left behind. The names of instances contain the id of the process.
-fn sweep() -> anyhow::Result<()> {
+pub fn sweep() -> anyhow::Result<()> {
     for name in Instance::all()? {
-        let ours = name.starts_with("run-") || name.starts_with("test-");
-        let process = name.rsplit_once('-').and_then(|(_, id)| id.parse::<u32>().ok());
-        if ours && process.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
+        if process_of(&name).is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
             Instance::remove_by_name(&name)?;
         }
     }

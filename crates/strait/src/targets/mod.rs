@@ -148,7 +148,7 @@ impl Limits {
     /// Formats the limits for people.
     pub fn of(program: &ir::Verified, limits: &[emit::Unsupported]) -> Limits {
         let one = |l: &emit::Unsupported| {
-            format!("{}: {l}", program.place(l.loc).unwrap_or_else(|| program.name.clone()))
+            format!("{}: {l}", program.place(l.loc).unwrap_or_else(|| String::from(&program.name)))
         };
         Limits(limits.iter().map(one).collect::<Vec<_>>().join("\n"))
     }

@@ -90,7 +90,11 @@ pub fn template(program: &Program, path: &ParserPath) -> Template {
         for field in &program.header_type(*id).fields {
             let width = if field.ty.is_varbit() { 0 } else { field.ty.width() };
             if (1..=128).contains(&width) {
-                fields.push(Field { name: format!("{}.{}", header.name, field.name), at, width });
+                fields.push(Field {
+                    name: format!("{}.{}", header.name.shown(), field.name.shown()),
+                    at,
+                    width,
+                });
             }
             at += width;
         }

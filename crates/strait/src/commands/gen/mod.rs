@@ -180,7 +180,7 @@ fn hitting(
     let keys: Vec<ir::Expr> = table.keys.iter().map(|k| k.expr.clone()).collect();
     let id = target.manifest().table_id(&table.name);
     let entries = target.read(&Query::Entries(EntryQuery { table: id, ..EntryQuery::default() }))?;
-    ensure!(!entries.is_empty(), "{} has no entries; give some with --entries", table.name);
+    ensure!(!entries.is_empty(), "{} has no entries; give some with --entries", table.name.shown());
     let mut all = Vec::new();
     for entity in &entries {
         let Entity::Entry(entry) = entity else { continue };
@@ -188,7 +188,7 @@ fn hitting(
             paths.iter().filter_map(|path| headers::hitting(program, path, &keys, &entry.key.matches)),
         );
     }
-    ensure!(!all.is_empty(), "no packet on these paths can hit an entry of {}", table.name);
+    ensure!(!all.is_empty(), "no packet on these paths can hit an entry of {}", table.name.shown());
     Ok(all)
 }
 

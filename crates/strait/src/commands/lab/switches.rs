@@ -190,7 +190,7 @@ impl Running {
     /// The options by which clients find this switch.
     pub fn server(&self) -> Server {
         Server {
-            grpc: self.grpc.clone(),
+            grpc: Some(self.grpc.clone()),
             device: self.plan.switch.device,
             election_id: None,
             role: String::new(),
