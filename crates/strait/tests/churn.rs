@@ -2,11 +2,11 @@
 //!
 //! The P4 program detects such mixtures itself, so that one system call can run it many times.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 mod common;
 mod on_tc;
+mod over;
 
 use abi::id::{ActionId, CounterId};
 use abi::{ActionCall, Bits, Entry, MatchValue};
@@ -15,6 +15,7 @@ use io::bpf::{Instance, SkBuff};
 use io::ebpf::KernelProgram;
 
 use common::{delete, insert, modify, set_default};
+use over::Over;
 
 /// A program whose entries have as action data their key, and a number twice.
 const PROGRAM: &str = r#"
@@ -134,11 +135,12 @@ fn packets_see_whole_entries_while_tables_change() {
     let mut changes = [0; 4];
     let all: [Change; 4] = [replace, add_and_delete, reorder, replace_default];
     for (change, done) in all.iter().zip(&mut changes) {
-        let running = AtomicBool::new(true);
+        let over = Over::new();
         let result = std::thread::scope(|threads| {
+            let _end = over.at_end();
             threads.spawn(|| {
                 let program = Instance::open(&name.0).and_then(|i| i.program()).expect("it is there");
-                while running.load(Ordering::Relaxed) {
+                while !over.is() {
                     program.test_run(&frame, &skb, 20_000).expect("it runs");
                 }
             });
@@ -148,7 +150,6 @@ fn packets_see_whole_entries_while_tables_change() {
                 *done += 1;
                 result = change(&mut program, *done);
             }
-            running.store(false, Ordering::Relaxed);
             result
         });
         result.expect("tables take changes");

@@ -2,10 +2,11 @@
 //! controllers and a reader under traffic neither lose an update nor see a part of a batch.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 mod on_tc;
+mod over;
 
 use abi::id::{ActionId, CounterId, RegisterId, TableId};
 use abi::{ActionCall, Bits, Manifest, MatchValue};
@@ -18,6 +19,8 @@ use dataplane::{Count, Memory};
 use interp::Interpreter;
 use io::bpf::{Instance, SkBuff};
 use io::native::{Batch, NativeProgram, Object, Verdict, has_compiler};
+
+use over::Over;
 
 /// A packet is a key and room for a mark. An entry's action data is the mark twice.
 const PROGRAM: &str = r#"
@@ -247,7 +250,7 @@ fn every_device_behaves_as_the_model() {
 /// The controllers' turns. Even marks are of batches that are right, odd ones of batches that end in a mistake.
 struct Contest<D> {
     device: Shared<D>,
-    over: AtomicBool,
+    over: Over,
     turns: AtomicU64,
     /// How often a controller was the first to insert the contested entry.
     inserted: AtomicU64,
@@ -269,7 +272,7 @@ impl<D: Device + Send> Contest<D> {
             .unwrap();
         Contest {
             device: Shared::new(device),
-            over: AtomicBool::new(false),
+            over: Over::new(),
             turns: AtomicU64::new(0),
             inserted: AtomicU64::new(0),
             deleted: AtomicU64::new(0),
@@ -280,7 +283,7 @@ impl<D: Device + Send> Contest<D> {
     /// has read, and inserts an entry unless the other controller has.
     fn control(&self, id: u64) {
         for turn in 0.. {
-            if self.over.load(Ordering::Relaxed) {
+            if self.over.is() {
                 return;
             }
             let number = (turn << 2) | (id << 1);
@@ -305,7 +308,7 @@ impl<D: Device + Send> Contest<D> {
     /// What the reader does: the two entries are equal whenever it reads them together, and never of a refused batch.
     fn read(&self) -> u64 {
         let mut reads = 0;
-        while !self.over.load(Ordering::Relaxed) {
+        while !self.over.is() {
             let found = self.device.with(|d| d.read(&Query::Entries(EntryQuery::table(EXACTS))));
             let found = found.expect("it reads");
             let of = |n| found.iter().find(|e| e.key() == Key::Entry(key(EXACTS, n))).and_then(number_of);
@@ -321,6 +324,7 @@ impl<D: Device + Send> Contest<D> {
     fn run(&self, traffic: impl Fn() + Sync) {
         let least = std::env::var("SOAK").ok().and_then(|s| s.parse().ok()).unwrap_or(2);
         std::thread::scope(|scope| {
+            let end = self.over.at_end();
             let controllers = [0, 1].map(|id| scope.spawn(move || self.control(id)));
             let reader = scope.spawn(|| self.read());
             let packets = scope.spawn(&traffic);
@@ -334,7 +338,7 @@ impl<D: Device + Send> Contest<D> {
                     break;
                 }
             }
-            self.over.store(true, Ordering::Relaxed);
+            drop(end);
             controllers.into_iter().for_each(|c| c.join().expect("a controller found no mistake"));
             packets.join().expect("no packet found a mistake");
             println!(
@@ -416,7 +420,7 @@ fn two_controllers_and_a_reader_under_traffic_on_native() {
                 let (contest, program) = (&contest, &program);
                 scope.spawn(move || {
                     let mut worker = program.memory().worker();
-                    while !contest.over.load(Ordering::Relaxed) {
+                    while !contest.over.is() {
                         let mut batch = Batch::new(32, 128, 0);
                         (0..32).for_each(|n| assert!(batch.push(0, &packet(1 + n % 2))));
                         program.run(&mut worker, &mut batch);
@@ -444,12 +448,13 @@ fn two_controllers_and_a_reader_under_traffic_on_native() {
 #[test]
 fn a_counter_that_is_written_under_traffic_loses_no_packet() {
     let Some(program) = native() else { return };
-    let (over, mut added) = (AtomicBool::new(false), 0u64);
+    let (over, mut added) = (Over::new(), 0u64);
     let mut memory: Arc<Memory> = program.memory().clone();
     let sent: u64 = std::thread::scope(|scope| {
+        let end = over.at_end();
         let count = || {
             let (mut worker, mut sent) = (program.memory().worker(), 0);
-            while !over.load(Ordering::Relaxed) {
+            while !over.is() {
                 let mut batch = Batch::new(32, 128, 0);
                 (0..32).for_each(|_| assert!(batch.push(0, &packet(5))));
                 program.run(&mut worker, &mut batch);
@@ -470,7 +475,7 @@ fn a_counter_that_is_written_under_traffic_loses_no_packet() {
         }
         let last = memory.count(&Key::Counter(CounterId(0), 1)).expect("it is there").packets;
         std::thread::sleep(Duration::from_millis(50));
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         let sent: u64 = workers.into_iter().map(|w| w.join().expect("it runs")).sum();
         let end = memory.count(&Key::Counter(CounterId(0), 1)).expect("it is there").packets;
         assert!(end >= last && end - (added << 40) <= sent, "{last:x} {end:x} of {sent}");
@@ -487,7 +492,7 @@ fn two_controllers_and_a_reader_under_traffic_on_tc() {
     let skb = SkBuff { ifindex: 1, ..SkBuff::default() };
     contest.run(|| {
         let program = Instance::open(&kernel.0).and_then(|i| i.program()).expect("it is there");
-        while !contest.over.load(Ordering::Relaxed) {
+        while !contest.over.is() {
             for sent in [packet(1), packet(2), short_packet(1), short_packet(2)] {
                 let run = program.test_run(&sent, &skb, 1).expect("it runs");
                 assert!(is_whole(&run.data), "a part of an entry or of a refused batch: {:?}", run.data);

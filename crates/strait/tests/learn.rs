@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 mod common;
+mod over;
 
 use abi::id::ActionId;
 use abi::{ActionCall, Bits, Entry, MatchValue};
@@ -15,6 +15,7 @@ use dataplane::device::{Device, DeviceError, Entity, Update};
 use io::native::{Batch, NativeProgram, Object, has_compiler};
 
 use common::{delete, direct_count, entries, insert, modify};
+use over::Over;
 
 /// A packet has a key and room for the result. The data of each entry is computed from its key, so data of another entry shows. Entries with
 /// small keys never expire.
@@ -142,11 +143,11 @@ struct Sent {
 }
 
 /// Sends packets until `over`. Entries with small keys must stay once they have been seen, also for later packets of the same burst.
-fn send(program: &NativeProgram, seed: u64, begun: Instant, over: &AtomicBool) -> Result<Sent, String> {
+fn send(program: &NativeProgram, seed: u64, begun: Instant, over: &Over) -> Result<Sent, String> {
     let mut worker = program.memory().worker();
     let (mut x, mut sent, mut stable) = (seed, Sent::default(), HashSet::new());
     let mut batch = Batch::new(64, 64, 0);
-    while !over.load(Ordering::Relaxed) {
+    while !over.is() {
         batch.clear();
         for _ in 0..64 {
             let key = match random(&mut x) % 4 {
@@ -215,10 +216,11 @@ fn senders_learn_while_entries_expire_and_the_host_writes() {
     // SOAK=SECONDS sets a longer duration.
     let soak = std::env::var("SOAK").ok().and_then(|s| s.parse().ok());
     let least = Duration::from_secs(soak.unwrap_or(3));
-    let (begun, over) = (Instant::now(), AtomicBool::new(false));
+    let (begun, over) = (Instant::now(), Over::new());
     let mut control = Control { x: 99, inserted: 0, deleted: 0, expired: 0 };
     let mut used = (0, 0);
     let sent = std::thread::scope(|scope| {
+        let end = over.at_end();
         let start = |seed| {
             let (program, over) = (&program, &over);
             scope.spawn(move || send(program, seed, begun, over))
@@ -231,7 +233,7 @@ fn senders_learn_while_entries_expire_and_the_host_writes() {
             }
         }
         used.1 = resident();
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         senders.into_iter().map(|s| s.join().expect("no panic")).collect::<Result<Vec<_>, _>>()
     });
     let sent = sent.expect("whole entries, and none is lost");

@@ -4,11 +4,11 @@
 //! The P4 program draws the keys and detects mixtures itself, so that one system call can run it many times.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 mod common;
 mod on_tc;
+mod over;
 
 use abi::id::{ActionId, CounterId};
 use abi::{ActionCall, Bits, Entry, MatchValue};
@@ -17,6 +17,7 @@ use io::bpf::{Instance, SkBuff};
 use io::ebpf::KernelProgram;
 
 use common::{delete, entries, insert, modify};
+use over::Over;
 
 /// Entries have as action data what is computed from their key. KEY sets the key.
 const PROGRAM: &str = r#"
@@ -94,19 +95,20 @@ const SKB: SkBuff = SkBuff { ifindex: 1, mark: 0, ingress_ifindex: 0, gso_segs: 
 fn every_processor_learns_while_entries_expire_and_the_host_writes() {
     let Some((mut program, name)) = load("learn", "m.key = random.read();", 4096) else { return };
     expire_after(&mut program, 3000);
-    let running = AtomicBool::new(true);
+    let over = Over::new();
     // SOAK=SECONDS sets a longer duration.
     let soak = std::env::var("SOAK").ok().and_then(|s| s.parse().ok());
     let (begun, least) = (Instant::now(), Duration::from_secs(soak.unwrap_or(3)));
     let (mut inserted, mut deleted, mut expired, mut x) = (0u64, 0u64, 0u64, 5);
     std::thread::scope(|threads| {
+        let _end = over.at_end();
         for processor in io::port::processors() {
-            let (name, running) = (&name.0, &running);
+            let (name, over) = (&name.0, &over);
             threads.spawn(move || {
                 // The state of a packet belongs to its processor.
                 io::port::pin(processor).expect("it is there");
                 let program = Instance::open(name).and_then(|i| i.program()).expect("it is there");
-                while running.load(Ordering::Relaxed) {
+                while !over.is() {
                     program.test_run(&[0; 64], &SKB, 5_000).expect("it runs");
                 }
             });
@@ -122,7 +124,6 @@ fn every_processor_learns_while_entries_expire_and_the_host_writes() {
             }
             expired += program.expire(KernelProgram::now(), 0.2).expect("expires");
         }
-        running.store(false, Ordering::Relaxed);
     });
     let [hits, added, refused, mixed] = [1, 2, 3, 4].map(|at| seen(&mut program, at));
     let entries = entries(&mut program, "I.flows");
@@ -174,18 +175,17 @@ fn packets_add_entries_fast() {
         open().test_run(&hit, &SKB, 2 * COUNT).expect("it runs").nanoseconds
     };
     let quiet = std::thread::scope(|s| s.spawn(measured).join()).expect("no panic");
-    let over = AtomicBool::new(false);
+    let over = Over::new();
     let busy = std::thread::scope(|threads| {
+        let _end = over.at_end();
         threads.spawn(|| {
             io::port::pin(processors[1 % processors.len()]).expect("it is there");
             let other = open();
-            while !over.load(Ordering::Relaxed) {
+            while !over.is() {
                 other.test_run(&[0; 64], &SKB, 5_000).expect("it runs");
             }
         });
-        let busy = threads.spawn(measured).join();
-        over.store(true, Ordering::Relaxed);
-        busy
+        threads.spawn(measured).join()
     });
     let busy = busy.expect("no panic");
     let ratio = f64::from(busy) / f64::from(quiet);

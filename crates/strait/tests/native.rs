@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 mod common;
 mod lab;
+mod over;
 mod queues;
 
 use abi::id::{ActionId, ProfileId, TableId};
@@ -17,6 +18,7 @@ use io::native::{Batch, NativeProgram, Object, Verdict, has_compiler};
 use io::switch::Switch;
 
 use common::{clear, delete, entries, insert, modify};
+use over::Over;
 
 /// A packet is an address and room for the result. In every entry, the mark is three times the port.
 const PROGRAM: &str = r#"
@@ -168,12 +170,12 @@ fn change_under_traffic(
     if let Some(kept) = &kept {
         insert(&mut device, "I.routes", kept).unwrap();
     }
-    let over = AtomicBool::new(false);
+    let over = Over::new();
     let bursts = [AtomicU64::new(0), AtomicU64::new(0)];
     let traffic = |seed: u32, bursts: &AtomicU64| {
         let mut worker = memory.worker();
         let (mut x, mut seen) = (seed, [0u64; 4]);
-        while !over.load(Ordering::Relaxed) {
+        while !over.is() {
             let address = |x: &mut u32| {
                 *x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 0x0a00_0000 | (*x >> 8)
@@ -198,6 +200,7 @@ fn change_under_traffic(
     let begun = Instant::now();
     let enough = || begun.elapsed() >= least && bursts.iter().all(|b| b.load(Ordering::Relaxed) > 200);
     let seen = std::thread::scope(|scope| {
+        let end = over.at_end();
         let start = |(seed, bursts)| scope.spawn(move || traffic(seed, bursts));
         let workers: Vec<_> = [1, 77].into_iter().zip(&bursts).map(start).collect();
         for round in (0..).take_while(|round| *round < 40 || !enough()) {
@@ -219,7 +222,7 @@ fn change_under_traffic(
             }
             clear(&mut device, "I.ranges").unwrap();
         }
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         workers.into_iter().map(|w| w.join().expect("no panic")).collect::<Result<Vec<_>, _>>()
     });
     let seen = seen.expect("every packet follows one whole entry");

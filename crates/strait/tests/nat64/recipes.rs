@@ -13,6 +13,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, con
 use crate::clients::hops_of;
 use crate::lab::both;
 use crate::network::{BRIDGES, Host, Network, SESSIONS, has, http, kernel_has, names};
+use crate::over::Over;
 use crate::page::Recipe;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -294,11 +295,12 @@ fn datagrams(net: &Network, act: impl FnOnce()) -> (u64, u64) {
     let to = (WWW, www.local_addr().expect("bound").port());
     www.set_read_timeout(Some(Duration::from_millis(500))).expect("a socket");
     let ports: Vec<_> = (0..16).map(|_| bind("host", "[::]:0")).collect();
-    let over = AtomicBool::new(false);
+    let over = Over::new();
     std::thread::scope(|scope| {
+        let end = over.at_end();
         let sender = scope.spawn(|| {
             let mut sent = 0;
-            while !over.load(Relaxed) {
+            while !over.is() {
                 for port in &ports {
                     port.send_to(b"datagram", to).expect("sends");
                     sent += 1;
@@ -315,7 +317,7 @@ fn datagrams(net: &Network, act: impl FnOnce()) -> (u64, u64) {
             arrived
         });
         act();
-        over.store(true, Relaxed);
+        drop(end);
         (sender.join().expect("the sender"), receiver.join().expect("the receiver"))
     })
 }

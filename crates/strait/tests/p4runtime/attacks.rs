@@ -4,7 +4,7 @@
 use std::io::{Read as _, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
@@ -16,6 +16,7 @@ use proto::p4::v1::{self, ForwardingPipelineConfig, TableEntry};
 use tonic::Code;
 
 use crate::client::{Client, RUNTIME, Server, call, entry, exact, exact_entry, program, update};
+use crate::over::Over;
 
 /// An answer comes within this time on a machine that is busy with other tests. On a quiet one it takes some milliseconds.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -397,14 +398,15 @@ fn a_client_without_rights_hurts_nobody() {
     let seconds = std::env::var("STRAIT_ATTACK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     let (server, mut primary, _stream) = filled(2000);
     let before = server.memory();
-    let (stop, attacks) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (over, attacks) = (Over::new(), AtomicU64::new(0));
     let (mut writes, mut reads, mut most) = (Duration::ZERO, Duration::ZERO, 0);
     std::thread::scope(|scope| {
+        let _end = over.at_end();
         for kind in 0..6usize {
-            let (server, stop, attacks) = (&server, &stop, &attacks);
+            let (server, over, attacks) = (&server, &over, &attacks);
             scope.spawn(move || {
                 let mut open = Vec::new();
-                while !stop.load(Ordering::Relaxed) {
+                while !over.is() {
                     attacks.fetch_add(1, Ordering::Relaxed);
                     open.extend(attack(server, kind));
                     if open.len() > 60 {
@@ -426,7 +428,6 @@ fn a_client_without_rights_hurts_nobody() {
             most = most.max(server.memory());
             std::thread::sleep(Duration::from_millis(20));
         }
-        stop.store(true, Ordering::Relaxed);
     });
     let attacks = attacks.load(Ordering::Relaxed);
     println!(

@@ -17,3 +17,5 @@ mod tls;
 
 #[path = "../lab/mod.rs"]
 mod lab;
+#[path = "../over/mod.rs"]
+mod over;
