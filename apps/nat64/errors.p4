@@ -19,8 +19,9 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
     counter(9, CounterType.packets) errors_sent4;
     counter(9, CounterType.packets) errors_sent6;
     counter(1, CounterType.packets) errors_limited;
-    // By sender and port of the packet that the error is about.
+    // By sender (the address, or the /64) and port of the packet that the error is about.
     meter(1024, MeterType.packets) limits;
+    bit<32> factor = 0;
 
     // Who sends the errors about packets of this port. An address of 0: nobody. Packets
     // whose destination is not the port's MAC address are for somebody else; 0: the
@@ -35,6 +36,13 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
         actions = { source; }
         default_action = source(0, 0, 0);
         size = 512;
+    }
+
+    // Which senders share a cell of the meter follows from an odd number that strangers do not know.
+    action mix(bit<32> odd) { factor = odd; }
+    table mixing {
+        actions = { mix; }
+        default_action = mix(0x9e3779b1);
     }
 
     // Not about an error, nor a later fragment, nor to or from a group. Whether ICMP's
@@ -117,7 +125,7 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
 
     // A token bucket by sender and port, of which senders may share one.
     action limit(in bit<32> sender, out bit<8> color) {
-        bit<32> mixed = (sender ^ (bit<32>) meta.port) * 0x9e3779b1;
+        bit<32> mixed = (sender ^ (bit<32>) meta.port) * factor;
         limits.execute_meter((bit<32>) mixed[31:22], color);
     }
 
@@ -137,7 +145,7 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
                 at_most = MAX_ICMP_ERROR - IPV4_BYTES - ICMP_BYTES;
             } else {
                 answerable6(answerable);
-                sender = hdr.ipv6.src[127:96] ^ hdr.ipv6.src[95:64] ^ hdr.ipv6.src[63:32] ^ hdr.ipv6.src[31:0];
+                sender = hdr.ipv6.src[127:96] ^ hdr.ipv6.src[95:64];
                 bytes = hdr.ipv6.payload_length |+| IPV6_BYTES;
                 at_most = LOWEST_MTU - IPV6_BYTES - ICMP_BYTES;
             }
@@ -146,6 +154,7 @@ control SentErrors(inout headers_t hdr, inout metadata_t meta, inout standard_me
                 meta.round = ROUND_SILENT;
             } else {
                 bit<8> color;
+                mixing.apply();
                 limit(sender, color);
                 if (color != 0) {
                     errors_limited.count(0);

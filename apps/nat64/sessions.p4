@@ -274,8 +274,10 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         default_action = choose(0, 0, 0, 0);
     }
 
-    // Which bits of a host's /64 are its subscriber's prefix, and the key of its hash; how many sessions and bindings a subscriber may have; how
+    // Which bits of a host's /64 are its subscriber's prefix, and the odd number by which the cells of registers and meters follow from it, which strangers
+    // do not know; how many sessions and bindings a subscriber may have; how
     // many sessions packets from IPv4 may have made; and whether only a sample is counted.
+    bit<64> mixing;
     bit<64> subscriber_hash;
     bit<32> sample_hash;
     bit<24> most_sessions;
@@ -283,6 +285,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<24> most_outside;
     bit<24> amount;
     action share(bit<64> mask, bit<64> factor, bit<24> sessions, bit<24> bindings, bit<24> outside, bit<1> sampled) {
+        mixing = factor;
         subscriber_hash = (meta.session.host[127:64] & mask) * factor;
         most_sessions = sessions;
         most_bindings = bindings;
@@ -534,7 +537,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     action unknown() {
         if (meta.session.first) {
             bit<64> from = meta.session.from6 ? meta.session.host[127:64] : (bit<64>) meta.session.remote;
-            from = from * 0x9e3779b97f4a7c15;
+            from = from * mixing;
             bit<8> color;
             new_fragments.execute_meter((bit<32>) from[63:54], color);
             if (color != 0) { fragments_limited.count(0); }
@@ -556,7 +559,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     // Asks whether the host may open a session.
     action limit() {
         bit<8> color;
-        bit<64> prefix = meta.session.host[127:64] * 0x9e3779b97f4a7c15;
+        bit<64> prefix = meta.session.host[127:64] * mixing;
         new_sessions.execute_meter((bit<32>) prefix[63:52], color);
         if (color != 0) { refused = true; }
     }
@@ -813,6 +816,7 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             bit<128> host = meta.session.host;
             bit<32> address = meta.session.address;
             if (meta.session.from6) { sender = host; } else { receiver = address; }
+            shares.apply();
             fragments.apply();
             meta.session.host = host;
             meta.session.address = address;

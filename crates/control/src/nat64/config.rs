@@ -62,6 +62,8 @@ pub struct Config {
     pub hairpin: Hairpin,
     /// How many ICMP errors a second the translator sends to one host; 0 is none.
     pub error_rate: u16,
+    /// The odd number from which follows which hosts share a bucket of that rate. Strangers must not know it, so it is chosen and never written.
+    pub error_key: Option<u32>,
     /// Pools and what else sessions need, in mode `stateful`.
     pub stateful: Option<Stateful>,
     /// What makes it a CLAT (RFC 6877), in mode `clat`.
@@ -311,6 +313,7 @@ impl<'a> Reader<'a> {
             error_source4: table.get("error-source4").and_then(|v| self.error_source4(v)),
             hairpin: table.get("hairpin").map_or(Hairpin::Simple, |v| self.hairpin(v)),
             error_rate: self.error_rate(table.get("error-rate")),
+            error_key: None,
             stateful,
             clat,
             switch: None,

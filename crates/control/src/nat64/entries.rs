@@ -89,6 +89,9 @@ fn named(config: &Config, learns: bool) -> Named {
     wanted.defaults.push((format!("{CONTROL}.settings"), settings(config)));
     wanted.defaults.push((format!("{CONTROL}.errors"), errors(config)));
     wanted.defaults.push((format!("{SENT}.sources"), sources(config)));
+    if let Some(key) = config.error_key {
+        wanted.defaults.push((format!("{SENT}.mixing"), call(&format!("{SENT}.mix"), &[(32, key.into())])));
+    }
     // Shared addresses have no mappings, so no packet meets two of them.
     let hairpins = [format!("{CONTROL}.four_to_six.hairpin"), format!("{INSIDE}.to_ipv6.hairpin")];
     for path in hairpins.iter().filter(|_| config.stateful.is_none()) {

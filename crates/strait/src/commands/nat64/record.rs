@@ -45,6 +45,9 @@ pub struct Record {
     /// The secret of its pools, if the file has none.
     #[serde(default)]
     pub secret: Option<[u64; 2]>,
+    /// The key of the rates of ICMP errors.
+    #[serde(default)]
+    pub error_key: Option<u32>,
     /// The sysctls that `up` changed and that do not vanish with the device.
     #[serde(default)]
     pub sysctls: Vec<Changed>,
@@ -151,6 +154,7 @@ impl Record {
             text: file.text.clone(),
             error_source4: config.error_source4,
             secret: config.stateful.as_ref().and_then(|stateful| stateful.secret),
+            error_key: config.error_key,
             found: config.clat.as_ref().and_then(|clat| clat.found.clone()),
             sysctls: before.map_or_else(Vec::new, |b| b.sysctls.clone()),
             kernel: Numbers::default(),
@@ -198,6 +202,7 @@ impl Record {
     pub fn config(&self) -> Option<Config> {
         let mut config = config::parse(&self.text).ok()?;
         config.error_source4 = config.error_source4.or(self.error_source4);
+        config.error_key = self.error_key;
         if let Some(stateful) = &mut config.stateful {
             stateful.secret = stateful.secret.or(self.secret);
         }

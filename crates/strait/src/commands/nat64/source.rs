@@ -1,4 +1,4 @@
-//! What a file may leave open and a translator needs: the IPv4 source of the ICMP errors that it sends, and the secret of its pools.
+//! What a file may leave open and a translator needs: the IPv4 source of the ICMP errors that it sends, and what strangers must not know.
 
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -34,8 +34,11 @@ pub fn complete(config: Config, all: &[Link], links: &Handle) -> anyhow::Result<
     Ok(Config { error_source4: private, ..config })
 }
 
-/// Completes a configuration of pools without `secret`: with that of the translator that runs, so that its hosts keep their addresses, or with a new one.
+/// Completes a configuration with what strangers must not know: what the translator that runs has, so that hosts keep their addresses and rates, or
+/// something new.
 pub fn keep_secret(mut config: Config, before: Option<&Config>) -> anyhow::Result<Config> {
+    let running = before.and_then(|before| before.error_key);
+    config.error_key = Some(running.map_or_else(|| new_secret().map(|[half, _]| half as u32 | 1), Ok)?);
     if let Some(stateful) = config.stateful.as_mut().filter(|stateful| stateful.secret.is_none()) {
         let running = before.and_then(|before| before.stateful.as_ref()).and_then(|before| before.secret);
         stateful.secret = Some(running.map_or_else(new_secret, Ok)?);
