@@ -22,7 +22,9 @@ const MOVES: Duration = Duration::from_secs(1);
 pub enum Peer {
     /// A user of this machine, over a Unix socket.
     User(u32),
-    /// Everybody on this machine, over TCP.
+    /// A user of this machine, over the loopback interface.
+    Local(u32),
+    /// Everybody on this machine, over TCP, where the kernel does not tell the user.
     Loopback,
     /// An IPv4 address, or a /64 network of IPv6.
     Address(IpAddr),
@@ -162,6 +164,10 @@ impl Caller {
         &self.callers
     }
 
+    fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
     /// Ends the connection.
     fn end(&self) {
         self.ended.store(true, Ordering::Release);
@@ -173,7 +179,7 @@ impl Caller {
     /// Ready when the connection is to end.
     pub fn poll_ended(&self, context: &Context<'_>) -> Poll<()> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.ended.load(Ordering::Acquire) {
+        if self.is_ended() {
             return Poll::Ready(());
         }
         if !reader.as_ref().is_some_and(|reader| reader.will_wake(context.waker())) {
@@ -279,9 +285,9 @@ impl Default for Callers {
 pub enum Entry {
     /// It has, and no other one ends for it.
     Free(Place),
-    /// It has, because another one ends.
+    /// It has, because one of another peer ends.
     Instead(Place),
-    /// It has none: all the others are in use.
+    /// It has none: all the others are in use, or too new.
     Full,
 }
 
@@ -295,25 +301,36 @@ impl Callers {
     }
 
     /// A peer has connected. Where there is no room, the connection ends that can be spared best: one of the same peer if it has its share, and
-    /// otherwise one of the peer that has most.
+    /// otherwise one of the peer that has most. A peer with its share has as many new connections a second as [`limits::ACCEPTED`] says, so that each
+    /// of them has a moment for its first request, and none while [`limits::ENDING`] of its old ones have not given their memory back.
     pub fn enter(self: &Arc<Callers>, peer: Peer) -> Entry {
+        self.enter_at(peer, Instant::now())
+    }
+
+    fn enter_at(self: &Arc<Callers>, peer: Peer, now: Instant) -> Entry {
         let mut list = self.list();
-        let of = |peer: Peer| list.iter().filter(|caller| caller.peer == peer).count();
+        let live = || list.iter().filter(|caller| !caller.is_ended());
+        let of = |peer: Peer| live().filter(|caller| caller.peer == peer).count();
         let is_primary = |peer: Peer| list.iter().any(|c| c.peer == peer && c.doing().primaries > 0);
         let room =
             if is_primary(peer) { limits::CONNECTIONS } else { limits::CONNECTIONS - limits::RESERVED };
         let from = if of(peer) >= limits::OF_PEER {
+            let own = || list.iter().filter(|caller| caller.peer == peer);
+            let moment = Duration::from_secs(1) / limits::ACCEPTED;
+            let is_new = |caller: &Arc<Caller>| now.saturating_duration_since(caller.born) < moment;
+            if own().any(is_new) || own().filter(|caller| caller.is_ended()).count() >= limits::ENDING {
+                return Entry::Full;
+            }
             Some(peer)
-        } else if list.len() >= room {
-            list.iter().map(|caller| caller.peer).max_by_key(|peer| (of(*peer), *peer != Peer::Loopback))
+        } else if live().count() >= room {
+            live().map(|caller| caller.peer).max_by_key(|peer| (of(*peer), *peer != Peer::Loopback))
         } else {
             None
         };
-        let ended = from.map(|from| Callers::spare(&mut list, |caller| caller.peer == from));
+        let ended = from.map(|from| Callers::spare(&list, now, |caller| caller.peer == from));
         if ended == Some(false) {
             return Entry::Full;
         }
-        let now = Instant::now();
         let caller = Arc::new(Caller {
             peer,
             born: now,
@@ -337,22 +354,20 @@ impl Callers {
         });
         list.push(caller.clone());
         let place = Place { caller };
-        if ended.is_some() { Entry::Instead(place) } else { Entry::Free(place) }
+        if from.is_some_and(|from| from != peer) { Entry::Instead(place) } else { Entry::Free(place) }
     }
 
     /// Ends the connection that can be spared best, because the process has no room for another file.
     pub fn end_one(&self) -> bool {
-        Callers::spare(&mut self.list(), |_| true)
+        Callers::spare(&self.list(), Instant::now(), |_| true)
     }
 
-    /// Ends the connection that can be spared best. It leaves the list at once.
-    fn spare(list: &mut Vec<Arc<Caller>>, among: impl Fn(&Caller) -> bool) -> bool {
-        let now = Instant::now();
-        let those = list.iter().enumerate().filter(|(_, caller)| among(caller));
-        let spared = those.filter_map(|(at, caller)| Some((caller.spare(now)?, at))).max();
-        let Some((_, at)) = spared else { return false };
-        list.remove(at).end();
-        true
+    /// Ends the connection that can be spared best. It is in the list until it has given its memory back.
+    fn spare(list: &[Arc<Caller>], now: Instant, among: impl Fn(&Caller) -> bool) -> bool {
+        let those = list.iter().filter(|caller| !caller.is_ended() && among(caller));
+        let spared =
+            those.filter_map(|caller| Some((caller.spare(now)?, caller))).max_by_key(|(spare, _)| *spare);
+        spared.map(|(_, caller)| caller.end()).is_some()
     }
 }
 
@@ -360,15 +375,17 @@ impl Callers {
 mod tests {
     use super::*;
 
+    /// A peer connects, a second after anybody before it.
     fn enter(callers: &Arc<Callers>, peer: Peer) -> Option<Place> {
-        match callers.enter(peer) {
+        let born = callers.list().iter().map(|caller| caller.born).max();
+        match callers.enter_at(peer, born.map_or_else(Instant::now, |born| born + Duration::from_secs(1))) {
             Entry::Free(place) | Entry::Instead(place) => Some(place),
             Entry::Full => None,
         }
     }
 
     fn ended(place: &Place) -> bool {
-        place.caller.ended.load(Ordering::Acquire)
+        place.caller.is_ended()
     }
 
     #[test]
@@ -394,9 +411,10 @@ mod tests {
         let mut silent: Vec<Place> =
             (4..limits::OF_PEER).map(|_| enter(&callers, Peer::Loopback).expect("room")).collect();
         // Silent ones end first, the oldest before others.
-        for at in 0..silent.len() {
+        for _ in 0..silent.len() {
             silent.push(enter(&callers, Peer::Loopback).expect("room"));
-            assert!(ended(&silent[at]) && !ended(&idle));
+            assert!(ended(&silent[0]) && !ended(&idle));
+            silent.remove(0);
         }
         let mut running = Vec::new();
         for place in &silent {
@@ -412,6 +430,42 @@ mod tests {
         assert!(enter(&callers, Peer::Loopback).is_none());
         assert!(!ended(&primary) && !ended(&busy));
         assert!(enter(&callers, Peer::User(7)).is_some(), "others have their own share");
+    }
+
+    #[test]
+    fn a_full_share_takes_new_ones_one_after_the_other() {
+        let callers = Arc::new(Callers::default());
+        let (peer, now) = (Peer::Local(1), Instant::now());
+        let mut places = Vec::new();
+        for at in [0, 0, 900, 1100].map(Duration::from_micros) {
+            // A new one is refused while the share is full and the last one has had no moment; who has room is not.
+            let taken = match callers.enter_at(peer, now + at) {
+                Entry::Free(place) => Some(place),
+                Entry::Instead(_) => panic!("nobody else ends for it"),
+                Entry::Full => None,
+            };
+            assert_eq!(taken.is_some(), places.is_empty() || at > Duration::from_millis(1), "{at:?}");
+            places.extend(taken);
+            while places.len() < limits::OF_PEER {
+                let Entry::Free(place) = callers.enter_at(peer, now) else { panic!("there is room") };
+                places.push(place);
+            }
+        }
+        assert!(
+            matches!(callers.enter_at(Peer::Local(2), now), Entry::Free(_)),
+            "others have their own share"
+        );
+    }
+
+    #[test]
+    fn a_full_share_takes_no_more_while_its_old_ones_keep_their_memory() {
+        let callers = Arc::new(Callers::default());
+        let enter = || enter(&callers, Peer::Local(1));
+        let mut places: Vec<Place> = (0..limits::OF_PEER + limits::ENDING).filter_map(|_| enter()).collect();
+        assert_eq!(places.len(), limits::OF_PEER + limits::ENDING);
+        assert!(enter().is_none());
+        places.retain(|place| !ended(place));
+        assert!(enter().is_some());
     }
 
     #[test]

@@ -19,13 +19,14 @@ use tonic::transport::server::Connected;
 use crate::callers::{Caller, Callers, Entry, Peer, Place};
 use crate::certificates::Certificates;
 use crate::limits;
+use crate::owners::{Owner, Owners};
 
 /// The length of the preface of HTTP/2 in bytes (RFC 9113, section 3.4).
 const PREFACE: usize = 24;
 /// The wait after a connection could not be accepted because the process or the machine has no more files.
 const NO_FILES: Duration = Duration::from_millis(50);
-/// The wait after a connection was refused.
-const REFUSED: Duration = Duration::from_millis(1);
+/// The wait after a connection could not be accepted for another reason.
+const FAILED: Duration = Duration::from_millis(1);
 
 /// A socket that listens.
 pub enum Listening {
@@ -36,17 +37,26 @@ pub enum Listening {
 }
 
 impl Listening {
-    async fn accept(&self) -> Result<(Socket, Peer), Error> {
+    /// The next connection. `None` instead of a peer: its client has left.
+    async fn accept(&self, owners: Option<&Owners>) -> Result<(Socket, Option<Peer>), Error> {
         Ok(match self {
             Listening::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
                 let _ = stream.set_nodelay(true);
-                (Either::Left(stream), Peer::of(address.ip()))
+                let peer = match (Peer::of(address.ip()), owners) {
+                    (Peer::Loopback, Some(owners)) => match owners.of(address, stream.local_addr()?) {
+                        Owner::User(user) => Some(Peer::Local(user)),
+                        Owner::Unknown => Some(Peer::Loopback),
+                        Owner::Nobody => None,
+                    },
+                    (peer, _) => Some(peer),
+                };
+                (Either::Left(stream), peer)
             }
             Listening::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
                 let user = stream.peer_cred()?.uid();
-                (Either::Right(stream), Peer::User(user))
+                (Either::Right(stream), Some(Peer::User(user)))
             }
         })
     }
@@ -59,20 +69,23 @@ pub fn accept(
     callers: Arc<Callers>,
 ) -> ReceiverStream<Result<Connection, Error>> {
     let (send, connections) = mpsc::channel(1);
+    // Without sock_diag in the kernel, everybody on this machine is one peer.
+    let owners = Owners::open().ok();
     tokio::spawn(async move {
         loop {
             let accepted = tokio::select! {
-                accepted = listening.accept() => accepted,
+                accepted = listening.accept(owners.as_ref()) => accepted,
                 () = send.closed() => break,
             };
             let wait = match accepted {
-                Ok((socket, peer)) => enter(&callers, socket, peer, &certificates, &send),
+                Ok((socket, Some(peer))) => enter(&callers, socket, peer, &certificates, &send),
+                Ok((_, None)) => None,
                 Err(why) if has_no_files(&why) => {
                     callers.end_one();
                     Some(NO_FILES)
                 }
                 // A client that is gone before it was accepted is no reason to end.
-                Err(_) => Some(REFUSED),
+                Err(_) => Some(FAILED),
             };
             if let Some(wait) = wait {
                 tokio::time::sleep(wait).await;
@@ -82,7 +95,8 @@ pub fn accept(
     ReceiverStream::new(connections)
 }
 
-/// Takes a connection in, if it has a place. Returns how long the next one waits. While some end for others, each has a moment for its first request.
+/// Takes a connection in, if it has a place; otherwise it is closed at once, so that nobody waits behind it. Returns how long the next one waits: while
+/// connections of some peers end for those of others, each has a moment for its first request.
 fn enter(
     callers: &Arc<Callers>,
     socket: Socket,
@@ -93,7 +107,7 @@ fn enter(
     let (place, wait) = match callers.enter(peer) {
         Entry::Free(place) => (place, None),
         Entry::Instead(place) => (place, Some(Duration::from_secs(1) / limits::ACCEPTED)),
-        Entry::Full => return Some(REFUSED),
+        Entry::Full => return None,
     };
     let (send, certificates) = (send.clone(), certificates.clone());
     let deadline = Instant::now() + limits::PREFACE;

@@ -12,6 +12,7 @@ mod devices;
 mod error;
 mod limits;
 mod outbox;
+mod owners;
 mod remote;
 mod requests;
 mod rights;

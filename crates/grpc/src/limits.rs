@@ -10,7 +10,9 @@ pub const RESERVED: usize = 32;
 pub const OF_PEER: usize = 96;
 /// The connections that wait to be accepted.
 pub const BACKLOG: i32 = 4096;
-/// The connections a second that are accepted while some must end for them.
+/// The connections of a peer that have been ended for others of it and have not given their memory back yet.
+pub const ENDING: usize = 32;
+/// The connections a second that are accepted while some must end for them, of one peer or of all.
 pub const ACCEPTED: u32 = 1000;
 /// The time from the first moment of a connection to the preface of HTTP/2, the handshake of TLS included.
 pub const PREFACE: Duration = Duration::from_secs(10);

@@ -13,11 +13,14 @@ use proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use proto::p4::v1::stream_message_request::Update as Request;
 use proto::p4::v1::update::Type;
 use proto::p4::v1::{self, ForwardingPipelineConfig, TableEntry};
+use rustix::process::Uid;
 use tonic::Code;
 
 use crate::client::{Client, RUNTIME, Server, call, entry, exact, exact_entry, program, update};
 use crate::over::Over;
 
+/// The user who attacks.
+const NOBODY: u32 = 65534;
 /// An answer comes within this time on a machine that is busy with other tests. On a quiet one it takes some milliseconds.
 const ANSWER: Duration = Duration::from_secs(10);
 /// The time that something may take until it is over.
@@ -267,7 +270,7 @@ fn connections_of_one_peer_lock_nobody_out() {
         }
     }
     for _ in 0..5 {
-        assert!(another_reads(&server) < ANSWER);
+        reads_within(&server, ANSWER);
     }
     assert_eq!(primary.insert(Entity::TableEntry(exact_entry(1, 0, 1))), Code::Ok);
     assert!(server.files() < 256, "the server has {} files", server.files());
@@ -395,6 +398,12 @@ fn a_program_that_needs_too_much_memory_is_refused_and_the_old_one_goes_on() {
 /// Everything at once, from clients without rights, over TCP of this machine.
 #[test]
 fn a_client_without_rights_hurts_nobody() {
+    if !rustix::process::geteuid().is_root() {
+        println!(
+            "skipped: a_client_without_rights_hurts_nobody: attackers are another user, which needs root"
+        );
+        return;
+    }
     let seconds = std::env::var("STRAIT_ATTACK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     let (server, mut primary, _stream) = filled(2000);
     let before = server.memory();
@@ -405,6 +414,9 @@ fn a_client_without_rights_hurts_nobody() {
         for kind in 0..6usize {
             let (server, over, attacks) = (&server, &over, &attacks);
             scope.spawn(move || {
+                // Attackers are another user, and have the share of that user.
+                let nobody = Uid::from_raw(NOBODY);
+                rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("root may");
                 let mut open = Vec::new();
                 while !over.is() {
                     attacks.fetch_add(1, Ordering::Relaxed);
@@ -521,6 +533,7 @@ fn a_unix_socket_serves_its_user() {
     assert_eq!(server.address, address);
     // More connections than there are places, and none of them says anything.
     let open: Vec<_> = (0..300).filter_map(|_| UnixStream::connect(&path).ok()).collect();
+    reads_within(&server, ANSWER);
     let (mut primary, _stream) = server.primary();
     assert_eq!(primary.insert(Entity::TableEntry(exact_entry(1, 0, 1))), Code::Ok);
     let listed = std::process::Command::new(env!("CARGO_BIN_EXE_strait"))

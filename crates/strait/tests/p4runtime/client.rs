@@ -252,7 +252,9 @@ impl Client {
     pub fn read(&mut self, entity: entity::Entity) -> Result<Vec<entity::Entity>, Code> {
         match self.read_all(vec![entity]) {
             (found, None) => Ok(found),
-            (_, Some(status)) if status.code() == Code::Unknown => Err(details(&status)[0]),
+            (_, Some(status)) if status.code() == Code::Unknown => {
+                Err(details(&status).first().copied().unwrap_or(Code::Unknown))
+            }
             (_, Some(status)) => Err(status.code()),
         }
     }
