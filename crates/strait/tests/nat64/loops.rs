@@ -193,6 +193,8 @@ fn a_packet_ends_on_the_native_target() {
         return;
     }
     let native = Native::start(&lab);
+    assert!(floors(&lab).contains(BEYOND), "{}", floors(&lab));
+    lab.sh(&format!("ip -6 route del unreachable {BEYOND}"));
     let sent = || {
         let text =
             lab.sh("cat /sys/class/net/nat64/statistics/rx_packets 2>/dev/null || ip -s link show nat64");
@@ -217,6 +219,12 @@ fn a_packet_ends_on_the_native_target() {
     }
     let counted = native.end();
     assert!(counted["sent"].as_u64() <= Some(2 * HOPS + 4), "{counted}");
+
+    // What is under the routes goes with the process.
+    let native = Native::start(&lab);
+    assert!(floors(&lab).contains(BEYOND), "{}", floors(&lab));
+    native.end();
+    assert_eq!(floors(&lab), "", "nothing is left");
 }
 
 /// The packets that an interface has received, in what `ip -s link` prints.

@@ -1,7 +1,8 @@
 //! The translator in this process, with a TUN interface. It needs no eBPF, and only the privileges of its own network namespace.
 //!
-//! It runs in the foreground until it is interrupted. Its interface and routes are removed when the process ends for any reason. A hangup
-//! signal makes it read its file again; an invalid file changes nothing.
+//! It runs in the foreground until it is interrupted. Its interface and the routes into it go when the process ends for any reason; `unreachable` routes
+//! ([`loops`]) do not depend on an interface, so those of a process that was killed are there until the next start. A hangup signal makes it read its
+//! file again; an invalid file changes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,8 +66,9 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     let site = Site::new(&name)?;
     super::up::needs_ipv6()?;
     vacant(&name, &links)?;
-    let routing = refuse(&config, &name, &links, args.apply.force)?;
+    let routing = refuse(&config, &site, &links, args.apply.force)?;
     let queues = Driver::Tun(name.clone()).open(workers)?;
+    let _floors = Floors { site: &site, links: &links };
     lay(&site, &links, &config, &routing)?;
     let mut memory = program.memory().clone();
     let counting = |config: &Config| config.stateful.as_ref().and_then(|s| Counting::new(s, &manifest));
@@ -106,6 +108,20 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     end(args, &name, switch)
 }
 
+/// Takes the `unreachable` routes away when translation ends, in whatever way it does.
+struct Floors<'a> {
+    site: &'a Site,
+    links: &'a Handle,
+}
+
+impl Drop for Floors<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = loops::remove(self.site, self.links) {
+            eprintln!("warning: routes are left: {}", crate::out::chain(&error));
+        }
+    }
+}
+
 /// The interface is made anew, so nothing may have its name.
 fn vacant(name: &str, links: &Handle) -> anyhow::Result<()> {
     let Some(link) = links.link(name)? else { return Ok(()) };
@@ -119,19 +135,21 @@ fn vacant(name: &str, links: &Handle) -> anyhow::Result<()> {
 }
 
 /// Plans the routes into the interface, and refuses to hurt those of others.
-fn refuse(config: &Config, name: &str, links: &Handle, force: bool) -> anyhow::Result<Vec<conflicts::Step>> {
+fn refuse(config: &Config, site: &Site, links: &Handle, force: bool) -> anyhow::Result<Vec<conflicts::Step>> {
+    let name = &site.device;
     let mut addresses = Vec::new();
     for link in links.links()? {
         addresses.extend(links.addresses(&link.name)?.into_iter().map(|a| (link.name.clone(), a)));
     }
     let present = Present { routes: links.routes()?, addresses, proxies: Vec::new() };
     let whose = Whose { device: name, moved: &[], old: false, yields: false };
-    let routing = conflicts::plan(&wiring::routes(config, name), &present, whose);
+    let mut routing = conflicts::plan(&wiring::routes(config, name), &present, whose);
+    loops::plan(config, site, &present, &mut routing);
     if !routing.conflicts.is_empty() && !force {
         let all: Vec<_> = routing.conflicts.iter().map(Conflict::to_string).collect();
         anyhow::bail!("{}\nnothing was changed", all.join("\nerror: "));
     }
-    for warning in routing.warnings.iter().chain(&loops::lacking(config)) {
+    for warning in &routing.warnings {
         eprintln!("warning: {warning}");
     }
     Ok(routing.steps)
@@ -186,7 +204,7 @@ fn again(
         device(&config) == site.device,
         "another device needs another start; nothing was changed"
     );
-    let steps = refuse(&config, &site.device, links, args.apply.force)?;
+    let steps = refuse(&config, site, links, args.apply.force)?;
     let before = plan::present(switch, &wanted)?;
     plan::apply(switch, &wanted)?;
     lay(site, links, &config, &steps).inspect_err(|_| {
