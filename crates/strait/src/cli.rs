@@ -783,8 +783,10 @@ pub enum BenchCommand {
     Tables(TablesArgs),
     /// Tables that learn from packets: inserts a second, and lookups while another worker inserts.
     Learn(LearnArgs),
-    /// apps/nat44 with many sessions, from memory to memory.
+    /// Stateful NAT64 or apps/nat44 with many sessions, from memory to memory.
     Sessions(SessionsArgs),
+    /// Floods from both sides of stateful NAT64, beside established flows and new sessions.
+    Floods(FloodsArgs),
 }
 
 /// Parses a number of worker threads. The limit is the number of processors, because each worker has one of its own.
@@ -848,6 +850,31 @@ value_parser = workers)]
         value_parser = clap::value_parser!(u32).range(1..=33_554_432))]
     pub sessions: Vec<u32>,
     /// The seed of the order of packets.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct FloodsArgs {
+    /// The floods, separated by commas [default: all].
+    #[arg(long, value_enum, value_name = "FLOOD,…", value_delimiter = ',')]
+    pub floods: Vec<crate::commands::floods::Flood>,
+    /// The packets of a flood in a second.
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    pub rate: u32,
+    /// The packets of established flows in a second.
+    #[arg(long, value_name = "N", default_value_t = 500_000)]
+    pub established: u32,
+    /// The new sessions in a second, each of a host of its own.
+    #[arg(long = "new", value_name = "N", default_value_t = 5000)]
+    pub new_sessions: u32,
+    /// How long each run takes, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = bench::drivers::seconds)]
+    pub seconds: f64,
+    /// The seed of the packets.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON.

@@ -73,6 +73,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(BenchCommand::Learn(args)) => commands::learn::run(args)?,
         Command::Bench(BenchCommand::Tables(args)) => commands::tables::run(args)?,
         Command::Bench(BenchCommand::Sessions(args)) => commands::sessions::run(args)?,
+        Command::Bench(BenchCommand::Floods(args)) => commands::floods::run(args)?,
         Command::Demo(options) => {
             bench::demo::run(options, &own()?)?;
         }

@@ -48,6 +48,7 @@ fn exit_codes_and_streams() {
         ("bench tables --kinds hashed", 2, "", "exact, lpm, ternary, range"),
         ("bench io --forwarders nosuch", 2, "", "there is no `nosuch`; there are strait-af_packet"),
         ("bench io --seconds=-1", 2, "", "is not a time in seconds"),
+        ("bench floods --seconds nan", 2, "", "is not a time in seconds"),
         ("bench tables --entries 0", 2, "", "is not a number from 1 to"),
         ("bench lpm --routes 0", 2, "", "is not a number from 1 to"),
         ("gen --port af_packet:st-nosuch --rate 0", 2, "", "is not a rate"),

@@ -7,6 +7,7 @@ pub mod check;
 pub mod client;
 pub mod doctor;
 pub mod explain;
+pub mod floods;
 pub mod fuzz;
 pub mod r#gen;
 pub mod lab;
