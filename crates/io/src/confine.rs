@@ -5,6 +5,8 @@
 //! the child has a copy. Every structure that the kernel reads has its layout, and its size is passed.
 #![allow(unsafe_code)]
 
+mod system_calls;
+
 use std::fs::File;
 use std::io::{Error, Result};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -80,6 +82,8 @@ pub struct Confinement {
     directory: File,
     /// Landlock's rules, if the kernel has Landlock.
     rules: Option<OwnedFd>,
+    /// The filter of its system calls, if there is one for this processor.
+    filter: Option<seccompiler::BpfProgram>,
     /// A descriptor that the process keeps: of the program that it executes. It is the caller's.
     keep: Option<i32>,
     /// Whether a process that stays this user enters a user namespace.
@@ -104,7 +108,7 @@ impl Confinement {
         let directory = File::open(directory)?;
         let rules = landlock::rules(&directory, readable, keep);
         let keep = keep.map(|file| file.as_raw_fd());
-        Ok(Confinement { identity, directory, rules, keep, alone, maps })
+        Ok(Confinement { identity, directory, rules, filter: system_calls::filter(), keep, alone, maps })
     }
 
     /// Makes a command run confined, in a process group of its own.
@@ -157,7 +161,18 @@ impl Confinement {
                 check(libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) as i32)?;
             }
         }
-        Ok(())
+        // It makes two system calls and keeps nothing.
+        match self.filter.as_deref().map(seccompiler::apply_filter) {
+            // A kernel without seccomp, and an emulator.
+            Some(Err(seccompiler::Error::Seccomp(why)))
+                if matches!(why.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) =>
+            {
+                Ok(())
+            }
+            Some(Err(seccompiler::Error::Seccomp(why) | seccompiler::Error::Prctl(why))) => Err(why),
+            Some(Err(_)) => Err(Error::from_raw_os_error(libc::EINVAL)),
+            Some(Ok(())) | None => Ok(()),
+        }
     }
 
     /// Enters a user namespace in which this user is nobody, and a network namespace. Returns whether the system allows that. It is an error if

@@ -43,6 +43,30 @@ fn has_landlock(dir: &Path) -> bool {
 }
 
 #[test]
+fn system_calls_that_no_compiler_makes_are_refused() {
+    let dir = ground();
+    // 38 is ENOSYS. Each of these succeeds, or fails otherwise, for nobody elsewhere.
+    let calls = "import ctypes, platform\nlibc = ctypes.CDLL(None, use_errno=True)\narm = platform.machine() == \"aarch64\"\n\
+                 for n in [(101, 117), (272, 97), (41, 198), (321, 280), (425, 425), (298, 241)]:\n\
+                 \x20   libc.syscall(n[arm], 0, 0, 0, 0, 0)\n    print(ctypes.get_errno())\n";
+    if !Path::new("/usr/bin/python3").exists() {
+        println!("skipped: system calls of a compiler: needs /usr/bin/python3");
+        return;
+    }
+    let said = reported(dir.path(), &format!("/usr/bin/python3 -I -c '{calls}' >$out"));
+    assert_eq!(
+        said.lines().collect::<Vec<_>>(),
+        ["38"; 6],
+        "ptrace, unshare, socket, bpf, io_uring_setup, perf_event_open"
+    );
+    assert_eq!(
+        reported(dir.path(), "(sleep 0; echo one) | cat >$out").trim(),
+        "one",
+        "processes are made as before"
+    );
+}
+
+#[test]
 fn it_is_nobody_without_environment_and_network() {
     let dir = ground();
     let said =
