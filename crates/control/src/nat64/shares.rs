@@ -106,6 +106,14 @@ impl Shares {
         (hash >> 52, hash >> 36 & 0xffff)
     }
 
+    /// The number of sessions that packets from IPv4 count as made: they make more while it is less than their share. It leaves them no more than what is
+    /// free beside the last part of the table, which is for hosts.
+    fn made(&self, counts: &Counts) -> u64 {
+        let room = u64::from(self.most).saturating_sub(counts.all);
+        let may = u64::from(self.outside).saturating_sub(counts.outside).min(room);
+        u64::from(self.outside) - may
+    }
+
     /// The shares as `check` prints them, in one line.
     pub fn described(&self) -> String {
         format!(
@@ -252,9 +260,7 @@ impl Counter {
         for (which, found) in [&counts.sessions, &counts.bindings].into_iter().enumerate() {
             self.correct_cells(which, found, force, device, &mut updates)?;
         }
-        let room = u64::from(self.shares.most).saturating_sub(counts.all);
-        let may = u64::from(self.shares.outside).saturating_sub(counts.outside).min(room);
-        let made = u64::from(self.shares.outside) - may;
+        let made = self.shares.made(&counts);
         if force || read(self.outside, 0, device)? == self.made_before {
             updates.push(set(self.outside, 0, Bits::new(32, made.into())));
         }
@@ -346,6 +352,24 @@ mod tests {
         // One address has fewer ports than a large table has room.
         assert_eq!(of("pool = [\"203.0.113.1\"]\nmax-sessions = 1000000").bindings, 8064);
         assert_eq!(of("pool = [\"203.0.113.1\"]\nports = \"40000-40031\"").bindings, 1024);
+    }
+
+    #[test]
+    fn packets_from_ipv4_never_take_the_last_room() {
+        let shares = of("pool = [\"203.0.113.1\"]\nmax-sessions = 1024");
+        // Each row has all sessions, those that packets from IPv4 have made, and how many more they may make: a quarter of all, and none of the last eighth.
+        for (all, outside, more) in [
+            (0, 0, 256),
+            (100, 100, 156),
+            (256, 256, 0),
+            (800, 0, 96),
+            (895, 10, 1),
+            (896, 0, 0),
+            (1024, 300, 0),
+        ] {
+            let counts = Counts { all, outside, ..Counts::default() };
+            assert_eq!(u64::from(shares.outside) - shares.made(&counts), more, "{all} {outside}");
+        }
     }
 
     #[test]
