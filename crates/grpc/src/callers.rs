@@ -263,6 +263,8 @@ pub struct Callers {
     pub turns: Arc<Semaphore>,
     /// The turn of strangers' reads.
     pub reading: Arc<Semaphore>,
+    /// The turns of the messages of strangers' streams.
+    pub streaming: Arc<Semaphore>,
     /// The bytes of strangers' messages.
     pub strangers: AtomicUsize,
     /// The bytes of primaries' messages.
@@ -275,6 +277,7 @@ impl Default for Callers {
             list: Mutex::default(),
             turns: Arc::new(Semaphore::new(limits::TURNS)),
             reading: Arc::new(Semaphore::new(1)),
+            streaming: Arc::new(Semaphore::new(limits::STREAM_TURNS)),
             strangers: AtomicUsize::new(0),
             primaries: AtomicUsize::new(0),
         }

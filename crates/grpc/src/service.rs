@@ -12,7 +12,7 @@ use control::p4runtime::{Code, Status};
 use prost::Message as _;
 use proto::p4::v1;
 use proto::p4::v1::stream_message_request::Update;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
 use tokio::task::{block_in_place, spawn_blocking};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Streaming};
@@ -201,6 +201,7 @@ impl<T: Target + ?Sized> Channel<T> {
     async fn serve(mut self, mut messages: Streaming<v1::StreamMessageRequest>) {
         let end = self.handle_all(&mut messages).await;
         if let Some(device) = &self.device {
+            let _turn = self.turn().await;
             block_in_place(|| device.leave(self.stream));
         }
         match end {
@@ -236,11 +237,21 @@ impl<T: Target + ?Sized> Channel<T> {
             if next.is_empty() {
                 return End::Finished(failed);
             }
+            let _turn = self.turn().await;
             // Other tasks leave this thread for a moment, which costs as much as a message.
             let handled = block_in_place(|| next.into_iter().try_for_each(|message| self.handle(message)));
             if let Some(status) = handled.err().or(failed) {
                 return End::Finished(Some(status));
             }
+        }
+    }
+
+    /// A turn, which a primary needs not.
+    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        let caller = &self.outbox.caller;
+        match caller.is_primary() {
+            true => None,
+            false => caller.callers().streaming.clone().acquire_owned().await.ok(),
         }
     }
 

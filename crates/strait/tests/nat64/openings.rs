@@ -40,7 +40,8 @@ fn lab(name: &str, attach: &str) -> Option<Lab> {
     let lab = Lab::new(name);
     lab.complete_checksums();
     let text = format!(
-        "[nat64]\nmode = \"stateful\"\nprefix = \"2001:db8:64::/96\"\npool = [\"198.51.100.0/24\"]\nattach = {attach}\nmax-sessions = {}\n",
+        "[nat64]\nmode = \"stateful\"\nprefix = \"2001:db8:64::/96\"\npool = [\"198.51.100.0/24\"]\nattach = {attach}\nmax-sessions = {}\n\
+         subscriber-sessions = 16777215\nsubscriber-bindings = 16777215\n",
         (2 * openings()).max(65_536)
     );
     std::fs::write(lab.file("nat64.toml"), text).expect("a file");
