@@ -26,8 +26,10 @@ pub const CHANNELS: usize = 16;
 pub const READS: usize = 2;
 /// The requests of strangers that are decoded and answered at a time. Others wait, each connection with one.
 pub const TURNS: usize = 4;
+/// The threads beside those that serve connections: of what waits for a device, or compiles. Each keeps some memory for its next work.
+pub const THREADS: usize = 4;
 /// The streams of strangers of which messages are handled at a time. Each that waits for the device takes a thread.
-pub const STREAM_TURNS: usize = 2;
+pub const STREAM_TURNS: usize = 1;
 /// The time that a client has for a message that it has begun, and for the first message of a stream.
 pub const FIRST: Duration = Duration::from_secs(30);
 /// The interval at which a silent client is asked whether it is there, and the time that it has for an answer.

@@ -139,7 +139,9 @@ pub fn start<T: Target + ?Sized + 'static>(
     devices: BTreeMap<u64, Arc<Device<T>>>,
 ) -> Result<Running, StartError> {
     let Listener { socket, address, certificates } = listener;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(THREADS).max_blocking_threads(limits::THREADS).enable_all();
+    let runtime = runtime.build();
     let runtime = runtime.map_err(StartError::Threads)?;
     let entered = runtime.enter();
     let listening = match socket {

@@ -23,8 +23,9 @@
 //!
 //! Unsafe code lives behind ten doors only: `sys` (the system calls that no crate wraps), `confine` (between fork and exec), [`netns`] (`setns`),
 //! [`packet`] (the raw socket), [`generator`] (batched sends), [`port`] (memory and sockets of packet drivers),
-//! [`signals`] (masks), [`privileges`] (`prctl`), [`lookup`] (a harness for measurements) and [`native`] (machine code that Strait made).
+//! [`signals`] (masks), [`privileges`] (`prctl`), [`lookup`] (a harness for measurements), [`allocator`] (an option) and [`native`] (machine code that Strait made).
 
+pub mod allocator;
 pub mod bpf;
 pub mod compiler;
 mod confine;

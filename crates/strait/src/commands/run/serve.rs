@@ -96,6 +96,7 @@ impl Host {
         let (Kind::Served(device, _), Some(listener)) = (&self.machine, listener) else { return Ok(None) };
         let devices = BTreeMap::from([(device.id(), device.clone())]);
         let how = if listener.has_tls() { " with TLS" } else { "" };
+        io::allocator::give_back_at_once();
         let server = grpc::start(listener, devices)?;
         eprintln!("P4Runtime on {}{how}, device {}", server.address(), device.id());
         Ok(Some(server))
