@@ -317,6 +317,10 @@ impl Callers {
         let is_primary = |peer: Peer| list.iter().any(|c| c.peer == peer && c.doing().primaries > 0);
         let room =
             if is_primary(peer) { limits::CONNECTIONS } else { limits::CONNECTIONS - limits::RESERVED };
+        // Connections of many peers that end for each other keep memory, too, until they have ended.
+        if list.len() >= 2 * limits::CONNECTIONS {
+            return Entry::Full;
+        }
         let from = if of(peer) >= limits::OF_PEER {
             let own = || list.iter().filter(|caller| caller.peer == peer);
             let moment = Duration::from_secs(1) / limits::ACCEPTED;
