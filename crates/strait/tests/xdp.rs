@@ -3,9 +3,14 @@
 
 mod lab;
 
+use std::sync::RwLock;
+
 use io::link::features;
 
 use lab::{Lab, end, possible};
+
+/// A run takes away what killed ones have left, also those of other tests: who kills one is alone.
+static RUNS: RwLock<()> = RwLock::new(());
 
 /// A program that connects ports 0 and 1.
 const WIRE: &str = r#"
@@ -32,6 +37,7 @@ fn tcp_is_right_or_refused_with_every_setting_of_checksum_offloads() {
     if !possible("checksum offloads") {
         return;
     }
+    let _others = RUNS.read();
     let lab = Lab::new("tx", 2, WIRE);
     for setting in 0..4 {
         let on = [setting & 1 != 0, setting & 2 != 0];
@@ -70,6 +76,7 @@ fn without_polling_peers_the_stack_runs_the_program() {
     if !possible("modes") {
         return;
     }
+    let _others = RUNS.read();
     let lab = Lab::new("gro", 2, WIRE);
     (0..2).for_each(|host| lab.set(host, false, host == 0));
     let (child, told) = lab.start(&[]).expect("it runs");
@@ -91,6 +98,7 @@ fn other_programs_stay_and_a_killed_run_is_swept() {
     if !possible("sweep") {
         return;
     }
+    let _alone = RUNS.write();
     let lab = Lab::new("sweep", 2, WIRE);
     (0..2).for_each(|host| lab.set(host, false, true));
     let (child, _) = lab.start(&[]).expect("it runs");

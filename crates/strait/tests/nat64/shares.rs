@@ -211,12 +211,14 @@ fn one_subscriber_that_opens_all_it_can_leaves_room_for_others() {
             }
         };
         lab.client.run(flood).expect("client");
+        // The queue of an interface is no part of what is tested: what is sent at once may find it full.
+        let mut all = received(&server);
         // Another one is served.
         for _ in 0..10 {
             let socket = bound(&lab, &format!("[{OTHER}]:0"));
             socket.send_to(b"other", (SERVER6, port)).expect("sends");
         }
-        let (mut all, mut others) = (0, 0);
+        let mut others = 0;
         let mut buffer = [0; 16];
         while let Ok(size) = server.recv(&mut buffer) {
             all += usize::from(&buffer[..size] == b"all");
