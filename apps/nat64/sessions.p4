@@ -274,9 +274,9 @@ control Sessions(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         default_action = choose(0, 0, 0, 0);
     }
 
-    // Which bits of a host's /64 are its subscriber's prefix, and the odd number by which the cells of registers and meters follow from it, which strangers
-    // do not know; how many sessions and bindings a subscriber may have; how
-    // many sessions packets from IPv4 may have made; and whether only a sample is counted.
+    // Which bits of a host's /64 are its subscriber's prefix; the odd number by which the cells of registers and meters follow from it, which strangers
+    // do not know; how many sessions and bindings a subscriber may have; how many sessions packets from IPv4 may have made; and whether only a
+    // sample is counted.
     bit<64> mixing;
     bit<64> subscriber_hash;
     bit<32> sample_hash;
