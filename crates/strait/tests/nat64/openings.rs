@@ -46,6 +46,9 @@ fn lab(name: &str, attach: &str) -> Option<Lab> {
     );
     std::fs::write(lab.file("nat64.toml"), text).expect("a file");
     ip(&format!("-n {} -6 route add local 2001:db8:100::/120 dev lo", lab.client.name()));
+    // Sockets of all its addresses, which the client does not have one by one.
+    let bindable = || io::link::sysctl::set("net/ipv6/ip_nonlocal_bind", "1");
+    lab.client.run(bindable).expect("the client").expect("a sysctl");
     Some(lab)
 }
 
