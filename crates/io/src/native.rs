@@ -82,7 +82,7 @@ fn wait(before: u32) -> bool {
 }
 
 /// A random number. The hash of each `RandomState` is keyed with numbers from the operating system.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 

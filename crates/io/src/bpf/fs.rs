@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::error::Context;
-use crate::{Error, Result, local, sys, workdir};
+use crate::{Error, Result, local, native, sys, workdir};
 
 const OWN: &str = "/sys/fs/bpf";
 
@@ -80,7 +80,8 @@ pub(super) fn own(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A directory in the root of the BPF file system, if it is there. It is an error if another user can replace it, or what is in it.
+/// A directory in the root of the BPF file system, if it is there. It is an error if another user can replace it, or what is in it. What another user
+/// has made in its place is put aside.
 fn is_ours(path: &Path) -> Result<Option<Metadata>> {
     let untrusted = |path: &Path, why: String| Err(Error::Untrusted { path: path.to_owned(), why });
     let root = path.parent().unwrap_or(path);
@@ -96,6 +97,9 @@ fn is_ours(path: &Path) -> Result<Option<Metadata>> {
         Ok(found) => found,
         Err(_) => return Ok(None),
     };
+    if !workdir::is_owner_trusted(&found) && put_aside(path, found.uid()) {
+        return is_ours(path);
+    }
     let cure = format!("; Strait makes it itself, so remove it: `rm -r {}`", path.display());
     match workdir::trusted(&found) {
         _ if !found.is_dir() => {
@@ -105,6 +109,19 @@ fn is_ours(path: &Path) -> Result<Option<Metadata>> {
         Err(_) => untrusted(path, format!("{} made it{cure}", workdir::user(found.uid()))),
         Ok(()) => Ok(Some(found)),
     }
+}
+
+/// Gives what another user has made another name, beside it and still his: he could keep Strait from working otherwise, where everybody may make
+/// directories. Returns whether it was possible.
+fn put_aside(path: &Path, owner: u32) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let aside = path.with_file_name(format!("of-{owner}-{name}-{:016x}", native::random()));
+    let done = fs::rename(path, &aside).is_ok();
+    if done {
+        let (user, path) = (workdir::user(owner), path.display());
+        eprintln!("warning: {user} has made {path}, which is Strait's; it is {} now", aside.display());
+    }
+    done
 }
 
 /// The mount point. `ip netns exec` hides the host's BPF file system below its own /sys. Pins in a file system that is mounted there would

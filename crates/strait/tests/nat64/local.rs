@@ -58,7 +58,7 @@ impl<'l> Machine<'l> {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--fork", "--mount-proc", "sh", "-e", "-c"]);
         command.arg(format!(
-            "mount -t tmpfs -o mode=755 tmpfs /run; mkdir -m 1777 /run/lock; {begin}; : >{}; exec sleep 600",
+            "mount -t tmpfs -o mode=755 tmpfs /run; mkdir -m 1777 /run/lock; {begin}; : >{}; exec sleep 6000",
             ready.display()
         ));
         let holder = command.spawn().expect("unshare starts");
@@ -150,67 +150,127 @@ fn sessions(machine: &Machine<'_>) -> usize {
     both(&output).trim().parse().unwrap_or_else(|_| panic!("{}", both(&output)))
 }
 
+/// All that a user without rights may try: he locks what he can open, makes directories and links where he may, and pipes that nobody reads; he
+/// talks nonsense to sockets, holds them, and takes the abstract names of others; he signals, traces and watches processes; he asks the kernel for
+/// interfaces, routes, programs and namespaces.
+const EVERYTHING: &str = r#"
+cd /
+for path in $(find /sys/fs/bpf /run 2>/dev/null); do flock "$path" sleep 6000 & flock -s "$path" sleep 6000 & done
+for name in a b strait-next strait-run; do
+    mkdir /sys/fs/bpf/$name; ln -s /etc /sys/fs/bpf/link-$name; ln -s /etc /run/lock/$name; mkfifo /run/lock/pipe-$name
+done
+while sleep 0.1; do kill -TERM 1 $(pidof strait); kill -KILL $(pidof strait); kill -STOP $(pidof strait); done &
+while sleep 0.3; do
+    mkdir /sys/fs/bpf/strait /sys/fs/bpf/strait-lock /sys/fs/bpf/strait-run
+    for path in $(find /sys/fs/bpf /run -writable 2>/dev/null); do ls -lR "$path"; timeout 1 flock -n "$path" true; done
+    for pid in $(pidof strait); do cat /proc/$pid/environ /proc/$pid/mem /proc/$pid/maps; ls /proc/$pid/fd /proc/$pid/root; done
+    for socket in $(find /run -type s 2>/dev/null); do echo nonsense | timeout 1 nc -U "$socket"; done
+    ip link add user type dummy; ip link set nat64 down; ip link del nat64; ip route del default; ip route add blackhole 203.0.113.0/24
+    tc filter del dev nat64 ingress; sysctl -w net.ipv4.ip_forward=0; bpftool prog list; nft flush ruleset
+    unshare -Urnm sh -c 'ip link add nat64 type dummy; mount -t bpf bpf /sys/fs/bpf; mkdir /sys/fs/bpf/strait; ln -s /etc /run/strait'
+    strait=$(readlink /proc/$(pidof -s strait)/exe); renice 19 $(pidof strait); prlimit --pid $(pidof -s strait) --nofile=3
+done &
+wait
+"#;
+
+/// For how long the user below tries, and how often everything is done without him first. `STRAIT_USER_SECONDS` makes it longer.
+fn seconds_of_a_user() -> Duration {
+    let seconds = std::env::var("STRAIT_USER_SECONDS").map(|s| s.parse().expect("a number"));
+    Duration::from_secs(seconds.unwrap_or(1))
+}
+
+/// What an operator does in a day, with how long each took: `up`, `reload`, `status`, a session that expires, the end of `run`, and `down`.
+fn a_day(lab: &Lab, machine: &Machine<'_>) -> Vec<(&'static str, Duration)> {
+    let mut took = Vec::new();
+    let mut timed = |what, act: &mut dyn FnMut()| {
+        let begun = Instant::now();
+        act();
+        took.push((what, begun.elapsed()));
+    };
+    let log = File::create(lab.file("run.log")).expect("a file");
+    let mut run = None;
+    timed("run", &mut || {
+        let mut command = machine.strait("run");
+        let log = log.try_clone().expect("a file");
+        run = Some(machine.run(command.stdout(log.try_clone().expect("a file")).stderr(log)));
+    });
+    lab.datagram(100);
+    assert!(sessions(machine) > 0, "the datagram has a session");
+    timed("expiry", &mut || eventually("sessions expire", || sessions(machine) == 0));
+    for verb in ["up", "reload", "status"] {
+        timed(verb, &mut || drop(machine.must(verb)));
+    }
+    timed("SIGTERM", &mut || {
+        let status = machine.terminate(run.take().expect("it runs"));
+        let said = lab.sh(&format!("cat {}", lab.file("run.log").display()));
+        assert_eq!(status.code(), Some(0), "{said}");
+    });
+    for verb in ["up", "down"] {
+        timed(verb, &mut || drop(machine.must(verb)));
+    }
+    took
+}
+
 #[test]
-fn a_user_who_locks_all_that_he_can_open_delays_nobody() {
-    if !possible_here("locks") {
+fn a_user_who_tries_everything_delays_nobody() {
+    if !possible_here("user") {
         return;
     }
-    let lab = Lab::new("locks");
+    let lab = Lab::new("user");
     lab.stateful(DEVICE, "timeouts = { udp = 1 }");
     let machine = Machine::new(&lab, OPEN);
-    let log = File::create(lab.file("run.log")).expect("a file");
-    let mut command = machine.strait("run");
-    let run = machine.run(command.stdout(log.try_clone().expect("a file")).stderr(log));
-    // He locks what he can open, makes what he can make, and signals whom he sees.
+    let alone = a_day(&lab, &machine);
+
     let mut other = machine.command("setpriv");
-    other.args(NOBODY.split(' ').skip(1)).args(["sh", "-c"]).arg(
-        "cd /; for path in $(find /sys/fs/bpf /run 2>/dev/null); do flock \"$path\" sleep 600 & done
-         for name in a b strait-next; do mkdir /sys/fs/bpf/$name; ln -s /etc /run/lock/$name; done 2>/dev/null
-         while sleep 0.1; do kill -TERM 1 $(pidof strait); kill -KILL $(pidof strait); done & wait",
-    );
+    other.args(NOBODY.split(' ').skip(1)).args(["sh", "-c", EVERYTHING]);
     let mut other = other.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("setpriv starts");
     eventually("he locks", || machine.sh("pidof sleep || true").split(' ').count() > 2);
-
-    lab.datagram(100);
-    assert!(sessions(&machine) > 0, "the datagram has a session");
-    for verb in ["up", "reload", "status"] {
-        machine.must(verb);
+    let mut beside = Vec::new();
+    let begun = Instant::now();
+    while beside.is_empty() || begun.elapsed() < seconds_of_a_user() {
+        beside.push(a_day(&lab, &machine));
     }
-    eventually("sessions expire", || sessions(&machine) == 0);
-    assert_eq!(
-        machine.terminate(run).code(),
-        Some(0),
-        "{}",
-        lab.sh(&format!("cat {}", lab.file("run.log").display()))
-    );
-    for verb in ["up", "down"] {
-        machine.must(verb);
+    for (step, (what, took)) in alone.iter().enumerate() {
+        let mut times: Vec<_> = beside.iter().map(|day| day[step].1).collect();
+        times.sort_unstable();
+        let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
+        println!("{what}: {took:?} without him; {median:?} beside him, at most {most:?}, of {}", times.len());
     }
     let _ = other.kill();
     let _ = other.wait();
 }
 
 #[test]
-fn what_another_user_has_made_first_is_refused_by_his_name() {
+fn what_another_user_has_made_first_is_put_aside() {
     if !possible_here("first") {
         return;
     }
     let lab = Lab::new("first");
     lab.config(DEVICE, "");
     let machine = Machine::new(&lab, OPEN);
-    for (made, verb) in [
-        ("mkdir -m 755 /sys/fs/bpf/strait", "up"),
-        ("ln -s /etc /sys/fs/bpf/strait", "up"),
-        ("mkdir -m 777 /sys/fs/bpf/strait-lock", "up"),
-        ("mkdir -m 755 /sys/fs/bpf/strait-run", "run"),
+    for (made, begun) in [
+        ("mkdir -m 755 /sys/fs/bpf/strait", false),
+        ("ln -s /etc /sys/fs/bpf/strait", false),
+        ("mkdir -m 777 /sys/fs/bpf/strait-lock", false),
+        ("mkdir -m 755 /sys/fs/bpf/strait-run", true),
     ] {
         machine.sh(&format!("{NOBODY} {made}"));
-        let output = machine.output(verb);
-        let said = both(&output);
-        assert_eq!(output.status.code(), Some(1), "{made}: {said}");
         let place = made.split(' ').next_back().expect("a path");
+        let log = lab.file("said");
+        if begun {
+            let file = File::create(&log).expect("a file");
+            let run = machine.run(machine.strait("run").stdout(Stdio::null()).stderr(file));
+            assert_eq!(machine.terminate(run).code(), Some(0));
+        } else {
+            std::fs::write(&log, machine.must("up")).expect("a file");
+            machine.must("down");
+        }
+        let said = std::fs::read_to_string(log).expect("a file");
         assert!(said.contains(place) && said.contains("65534"), "{made}: {said}");
-        machine.sh(&format!("rm -r {place}"));
+        // It is his as before, and beside it.
+        let aside = machine.sh("find /sys/fs/bpf -name 'of-65534-*' -user 65534");
+        assert_eq!(aside.lines().count(), 1, "{made}: {aside}");
+        machine.sh(&format!("rm -r {aside}"));
     }
     machine.must("up");
     // What Strait makes is out of his reach, in a file system where he may make directories.
