@@ -7,7 +7,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use control::p4runtime::server::{Compiled, Compiler, Now, Server, Target};
+use p4runtime::server::{Compiled, Compiler, Now, Server, Target};
 use dataplane::Device;
 use interp::Interpreter;
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 //! What anybody on a link may send to a CLAT: router advertisements and DNS answers.
 #![no_main]
 
-use control::nat64::pref64;
+use nat64::pref64;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|message: &[u8]| {

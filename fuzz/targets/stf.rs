@@ -3,12 +3,10 @@
 
 use std::sync::LazyLock;
 
-use control::stf;
+use harness::stf;
+use harness::targets::interp::InterpTarget;
 use interp::Interpreter;
 use libfuzzer_sys::fuzz_target;
-
-#[path = "../../crates/strait/src/targets/interp.rs"]
-mod target;
 
 static PROGRAM: LazyLock<ir::Verified> = LazyLock::new(|| {
     let text = include_str!("../../tests/cases/match.p4");
@@ -18,6 +16,6 @@ static PROGRAM: LazyLock<ir::Verified> = LazyLock::new(|| {
 
 fuzz_target!(|text: &str| {
     let Ok(case) = stf::parse("fuzz.stf", text) else { return };
-    let mut target = target::InterpTarget(Interpreter::new(&PROGRAM).expect("its tables fit"));
+    let mut target = InterpTarget(Interpreter::new(&PROGRAM).expect("its tables fit"));
     stf::run(&case, &mut target).text();
 });

@@ -1,10 +1,10 @@
 //! Runs p4c's packet cases on every target.
 
-use control::stf;
+use harness::stf;
 use interp::Interpreter;
 
-use crate::targets::interp::InterpTarget;
-use crate::targets::{Limits, Object, RunTarget, kernel};
+use harness::targets::interp::InterpTarget;
+use harness::targets::{Limits, Object, RunTarget, kernel};
 
 /// The result of a packet case on a target.
 #[derive(Clone, Debug)]

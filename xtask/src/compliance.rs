@@ -15,8 +15,7 @@ const RFCS: [u32; 17] =
 /// Where cases are, and what stands before their names.
 const CASES: [(&str, &str); 2] = [("apps/nat64/cases", ""), ("apps/nat64-stateful/cases", "stateful/")];
 /// Where Rust tests are named.
-const TESTS: [&str; 3] =
-    ["crates/strait/tests", "crates/control/src/nat64", "crates/strait/src/commands/nat64"];
+const TESTS: [&str; 3] = ["crates/strait/tests", "crates/nat64/src", "crates/strait/src/commands/nat64"];
 
 const HEAD: &str = "# What the RFCs demand of a translator\n\n\
     Made by `cargo xtask compliance` from apps/nat64/requirements/; edit those files instead. A test checks that the code and the cases exist. The demands are in our words; the RFC's own words win.\n\n\
@@ -91,7 +90,7 @@ impl Level {
 
 /// The demands of P4Runtime's specification, and where the tests are that prove them.
 const P4RUNTIME: &str = "tests/p4runtime/requirements.toml";
-const P4RUNTIME_TESTS: [&str; 2] = ["crates/strait/tests", "crates/control/src/p4runtime"];
+const P4RUNTIME_TESTS: [&str; 2] = ["crates/strait/tests", "crates/p4runtime/src"];
 
 const P4RUNTIME_HEAD: &str = "# What P4Runtime demands of a server\n\n\
     Made by `cargo xtask compliance` from tests/p4runtime/requirements.toml; edit that file instead. A test checks that the code and the tests exist. The demands are those of the \

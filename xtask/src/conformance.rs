@@ -238,8 +238,7 @@ fn lowered(outcome: &mut Outcome, typed: &p4::check::Typed<'_>, map: &SourceMap,
 /// Joins a program's own P4Info with it, as the P4Runtime server does. A program that P4Runtime cannot describe has nothing to join.
 fn joined(typed: &p4::check::Typed<'_>, map: &SourceMap, program: &ir::Verified) -> Result<(), String> {
     let Ok(info) = emit::p4info::message(&p4::api::of(typed, map)) else { return Ok(()) };
-    let pipeline =
-        control::p4runtime::pipeline::Pipeline::new(info.clone(), &info, &interp::manifest::of(program));
+    let pipeline = p4runtime::pipeline::Pipeline::new(info.clone(), &info, &interp::manifest::of(program));
     pipeline.map(drop).map_err(|why| format!("the server cannot join it with its program: {}", why.message))
 }
 

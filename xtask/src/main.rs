@@ -10,10 +10,6 @@ mod p4info;
 mod programs;
 mod report;
 mod speed;
-/// The allocator of the command line, so that measurements equal what users run.
-#[path = "../../crates/strait/src/targets/mod.rs"]
-#[allow(dead_code)]
-mod targets;
 mod tutorials;
 
 use std::path::{Path, PathBuf};

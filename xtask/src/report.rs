@@ -199,7 +199,7 @@ pub fn whole(o: &Outcome) -> String {
         None => "accepted",
     };
     let beyond = o.beyond.as_ref().map(|b| format!("\n    cannot run: {b}")).unwrap_or_default();
-    let played = |(case, target): (&Case, &crate::targets::RunTarget)| match case {
+    let played = |(case, target): (&Case, &harness::targets::RunTarget)| match case {
         Case::Passed => format!("\n    case passes on {}", target.name()),
         Case::Wrong(why) => format!("\n    case is wrong on {}: {why}", target.name()),
         Case::Refused(why) => format!("\n    case is refused on {}: {why}", target.name()),

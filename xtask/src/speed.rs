@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use control::stf::{self, Kind};
+use harness::stf::{self, Kind};
 use interp::{Interpreter, Silent};
 use p4::{Diagnostics, SourceMap};
 

@@ -7,6 +7,7 @@
 //! * [`bits`]: a value of `bit<W>`, any width.
 //! * [`id`]: the numbers of a program's objects, and how names become numbers.
 //! * [`entry`]: what a controller writes: match values, table entries, action calls.
+//! * [`mac`]: link-layer addresses as people write them.
 //! * [`manifest`]: what a compiled program has: tables and the byte layout of their keys and action data, counters, drop reasons.
 //! * [`layout`]: conversion of entries to the bytes in a compiled target's maps, and back.
 //! * [`native`]: the memory that a native program shares with its host.
@@ -21,6 +22,7 @@ pub mod cancel;
 pub mod entry;
 pub mod id;
 pub mod layout;
+pub mod mac;
 pub mod manifest;
 pub mod native;
 pub mod show;

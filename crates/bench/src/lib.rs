@@ -43,7 +43,6 @@ pub mod drivers;
 pub mod nat64;
 pub mod xdp;
 
-pub mod rng;
 pub mod routes;
 pub mod traffic;
 

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::rng::Rng;
+use harness::rng::Rng;
 
 /// The protocol of a routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,21 +1,20 @@
-//! What operators and controllers say to a device ([`dataplane::device`]): text formats, configuration, built-in controllers.
+//! How a device ([`dataplane::device`]) comes to hold what somebody wants.
 //!
-//! * [`stf`]: packet tests and table entries as text.
-//! * [`apps`]: built-in control planes of the bundled apps.
-//! * [`nat64`]: the configuration file `nat64.toml`, and its conversion to table entries.
+//! * [`plan`]: a configuration as a plan: what is wanted, the difference, all of it or nothing.
+//! * [`controller`]: a control plane that follows what a program tells. [`objects`], [`journal`]: what it is made of. [`testing`]: a device for its tests.
+//! * [`l2`], [`nat44`]: the control planes of these apps. That of NAT64 is in the crate `nat64`.
 //! * [`lab`]: the topology of a laboratory of hosts and switches.
-//! * [`problem`]: a problem in a file, with its place. [`mac`]: link-layer addresses in files.
-//! * [`p4runtime`]: requests of controllers, and what a device tells them.
-//! * [`plan`]: how a device comes to hold a configuration: plan, difference, apply, or nothing.
+//! * [`problem`]: a problem in a file that people write, with its place.
 //!
-//! The input is text, and the output is updates of a device and errors. Nothing here opens a file or a socket.
+//! Nothing here opens a file or a socket.
 #![forbid(unsafe_code)]
 
-pub mod apps;
+pub mod controller;
+pub mod journal;
+pub mod l2;
 pub mod lab;
-pub mod mac;
-pub mod nat64;
-pub mod p4runtime;
+pub mod nat44;
+pub mod objects;
 pub mod plan;
 pub mod problem;
-pub mod stf;
+pub mod testing;

@@ -187,7 +187,7 @@ mod tests {
     use dataplane::device::{EntryKey, Model};
 
     use super::*;
-    use crate::apps::tests::model;
+    use crate::testing::model;
 
     const TABLE: TableId = TableId(0);
 

@@ -48,7 +48,7 @@ impl fmt::Display for Problem {
 }
 
 /// The word of a list that was probably meant.
-pub(crate) fn near<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn near<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |k: &str| strsim::damerau_levenshtein(k, word);
     known.into_iter().filter(|k| distance(k) <= 2).min_by_key(|k| distance(k))
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use control::p4runtime::arbitration;
+use p4runtime::arbitration;
 use prost::Message as _;
 use proto::google::rpc;
 use proto::p4::config::v1::P4Info;

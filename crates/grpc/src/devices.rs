@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use control::p4runtime::arbitration::StreamId;
-use control::p4runtime::server::{Messages, Now, Server, Target};
-use control::p4runtime::{Code, Status};
 use dataplane::device::Event;
+use p4runtime::arbitration::StreamId;
+use p4runtime::server::{Messages, Now, Server, Target};
+use p4runtime::{Code, Status};
 use proto::p4::v1;
 use proto::p4::v1::stream_message_response::Update;
 

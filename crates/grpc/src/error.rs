@@ -1,7 +1,7 @@
 //! Statuses as gRPC transports them (P4Runtime specification, sections 10 and 12.3).
 
-use control::p4runtime::server::Failure;
-use control::p4runtime::{Code, Outcomes, Status, detail};
+use p4runtime::server::Failure;
+use p4runtime::{Code, Outcomes, Status, detail};
 use prost::Message as _;
 use proto::google::rpc;
 use proto::p4::v1;

@@ -1,6 +1,6 @@
 //! P4Runtime over gRPC, on tonic: a server for devices, and a client of any server.
 //!
-//! What the requests mean is in [`control::p4runtime`]. Here are sockets, TLS, threads, and limits for what clients can make the server hold.
+//! What the requests mean is in [`p4runtime`]. Here are sockets, TLS, threads, and limits for what clients can make the server hold.
 #![forbid(unsafe_code)]
 
 mod answers;

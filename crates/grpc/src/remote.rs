@@ -6,10 +6,10 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use abi::Manifest;
-use control::p4runtime::kept::Kept;
-use control::p4runtime::pipeline::Pipeline;
-use control::p4runtime::{Code, Status, packet, remote};
 use dataplane::device::{Device, DeviceError, Entity, Event, Key, Query, Update, WriteError};
+use p4runtime::kept::Kept;
+use p4runtime::pipeline::Pipeline;
+use p4runtime::{Code, Status, packet, remote};
 use proto::p4::config::v1::P4Info;
 use proto::p4::v1::stream_message_response::Update as Message;
 use proto::p4::v1::write_request::Atomicity;

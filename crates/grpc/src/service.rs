@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
-use control::p4runtime::arbitration::{role_name, role_of};
-use control::p4runtime::server::{CompileError, Compiled, Compiler, Target, push_role_id, role_id};
-use control::p4runtime::{Code, Status};
+use p4runtime::arbitration::{role_name, role_of};
+use p4runtime::server::{CompileError, Compiled, Compiler, Target, push_role_id, role_id};
+use p4runtime::{Code, Status};
 use prost::Message as _;
 use proto::p4::v1;
 use proto::p4::v1::stream_message_request::Update;

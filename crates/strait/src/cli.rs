@@ -6,17 +6,18 @@ mod benchmarks;
 pub mod clients;
 pub mod lab;
 mod names;
+mod targets;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-pub use crate::targets::RunTarget;
 pub use benchmarks::{
     BenchCommand, FloodsArgs, LearnArgs, LpmArgs, PipelineArgs, SessionsApp, SessionsArgs, SessionsTarget,
     TablesArgs,
 };
+pub use harness::targets::RunTarget;
 pub use lab::{LabArgs, LabCommand};
 
 /// Compiles a P4-16 program once and runs it everywhere; NAT64 is its proof.
@@ -154,7 +155,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub source: Source,
     /// Report as errors what this target cannot run; may be repeated.
-    #[arg(long, value_name = "TARGET")]
+    #[arg(long, value_name = "TARGET", value_parser = targets::target())]
     pub target: Vec<RunTarget>,
     /// Hide a warning: its code (W0601), its name (unused), or `all`.
     #[arg(long, value_name = "WARNING", value_parser = known_warning)]
@@ -212,7 +213,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub preprocess: Preprocess,
     /// The target that runs the program.
-    #[arg(long, value_enum, default_value = "tc")]
+    #[arg(long, value_parser = targets::target(), default_value = "tc")]
     pub target: RunTarget,
     /// A port: `0=eth0` or `0=tc:eth0` on tc; `0=eth0` or `0=xdp:eth0` on xdp; on native and interp `0=eth0` or `0=af_packet:eth0`, `0=af_xdp:eth0[:QUEUE]`, `0=tap:NAME`, `0=tun:NAME`, `0=pcap:IN,OUT`,
     /// `0=mem:FILE`.
@@ -304,7 +305,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "PROG.p4", value_hint = ValueHint::FilePath)]
     pub program: Option<PathBuf>,
     /// The targets to run on.
-    #[arg(long = "target", value_enum, default_value = "interp")]
+    #[arg(long = "target", value_name = "TARGETS", value_parser = targets::target(), default_value = "interp")]
     pub targets: Vec<RunTarget>,
     /// On tc: send the packets over veth pairs in a new network namespace, instead of test runs.
     #[arg(long, conflicts_with = "fuzz")]

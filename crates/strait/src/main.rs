@@ -1,7 +1,7 @@
 //! The command line. This is the only crate that depends on all others.
 //!
-//! `cli` defines the command line, and `commands` executes it, with one file for each command. `frontend` compiles files, `targets` runs
-//! packet tests on targets, and `out` prints.
+//! `cli` defines the command line, and `commands` executes it, with one file for each command. `frontend` compiles files, `planes` has the control
+//! planes of the bundled apps, and `out` prints.
 #![forbid(unsafe_code)]
 
 #[macro_use]
@@ -10,7 +10,7 @@ mod out;
 mod cli;
 mod commands;
 mod frontend;
-mod targets;
+mod planes;
 
 use std::process::ExitCode;
 

@@ -4,9 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-mod common;
 mod on_tc;
-mod over;
 
 use abi::id::{ActionId, CounterId};
 use abi::{ActionCall, Bits, Entry, MatchValue};
@@ -14,8 +12,8 @@ use dataplane::device::{Device, DeviceError, Key};
 use io::bpf::{Instance, SkBuff};
 use io::ebpf::KernelProgram;
 
-use common::{delete, insert, modify, set_default};
-use over::Over;
+use harness::over::Over;
+use harness::writes::{delete, insert, modify, set_default};
 
 /// A program whose entries have as action data their key, and a number twice.
 const PROGRAM: &str = r#"

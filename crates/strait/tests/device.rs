@@ -6,21 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 mod on_tc;
-mod over;
 
 use abi::id::{ActionId, CounterId, RegisterId, TableId};
 use abi::{ActionCall, Bits, Manifest, MatchValue};
-use bench::rng::Rng;
 use dataplane::device::{
     Action, Device, DeviceError, Entity, EntryKey, EntryQuery, Event, Key, Model, Query, Shared, TableEntry,
     Update,
 };
 use dataplane::{Count, Memory};
+use harness::rng::Rng;
 use interp::Interpreter;
 use io::bpf::{Instance, SkBuff};
 use io::native::{Batch, NativeProgram, Object, Verdict, has_compiler};
 
-use over::Over;
+use harness::over::Over;
 
 /// A packet is a key and room for a mark. An entry's action data is the mark twice.
 const PROGRAM: &str = r#"

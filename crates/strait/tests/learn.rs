@@ -5,17 +5,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-mod common;
-mod over;
-
 use abi::id::ActionId;
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use dataplane::Memory;
 use dataplane::device::{Device, DeviceError, Entity, Update};
 use io::native::{Batch, NativeProgram, Object, has_compiler};
 
-use common::{delete, direct_count, entries, insert, modify};
-use over::Over;
+use harness::over::Over;
+use harness::writes::{delete, direct_count, entries, insert, modify};
 
 /// A packet has a key and room for the result. The data of each entry is computed from its key, so data of another entry shows. Entries with
 /// small keys never expire.
@@ -238,7 +235,7 @@ fn senders_learn_while_entries_expire_and_the_host_writes() {
     });
     let sent = sent.expect("whole entries, and none is lost");
     let added: u64 = sent.iter().map(|s| s.added).sum();
-    let entries = common::entries(&mut memory.clone(), "I.flows");
+    let entries = harness::writes::entries(&mut memory.clone(), "I.flows");
     let keys: HashSet<_> = entries.iter().map(|e| e.matches.clone()).collect();
     println!(
         "{sent:?}, {} inserted, {} deleted, {} expired, {} entries, {used:?} bytes resident",

@@ -6,10 +6,10 @@ mod on_tc;
 
 use abi::id::{ActionId, MeterId, TableId};
 use abi::{ActionCall, Bits, MatchValue};
-use bench::rng::Rng;
 use dataplane::Rate;
 use dataplane::device::{Action, Entity, EntryKey, EntryQuery, Key, Query, TableEntry, Update};
 use every::Passes;
+use harness::rng::Rng;
 
 const PROGRAM: &str = include_str!("../../../tests/cases/learn_metered.p4");
 const FLOWS: TableId = TableId(0);

@@ -6,9 +6,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-mod common;
 mod on_tc;
-mod over;
 
 use abi::id::{ActionId, CounterId};
 use abi::{ActionCall, Bits, Entry, MatchValue};
@@ -16,8 +14,8 @@ use dataplane::device::{Device, Entity, Key, Update};
 use io::bpf::{Instance, SkBuff};
 use io::ebpf::KernelProgram;
 
-use common::{delete, entries, insert, modify};
-use over::Over;
+use harness::over::Over;
+use harness::writes::{delete, entries, insert, modify};
 
 /// Entries have as action data what is computed from their key. KEY sets the key.
 const PROGRAM: &str = r#"
@@ -146,7 +144,7 @@ fn every_processor_learns_while_entries_expire_and_the_host_writes() {
     let mut left = u64::MAX;
     for _ in 0..40 {
         program.expire(KernelProgram::now(), 1.0).expect("expires");
-        left = common::entries(&mut program, "I.flows").len() as u64;
+        left = harness::writes::entries(&mut program, "I.flows").len() as u64;
         if left <= inserted {
             break;
         }

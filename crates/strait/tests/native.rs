@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-mod common;
 mod lab;
-mod over;
 mod queues;
 
 use abi::id::{ActionId, ProfileId, TableId};
@@ -17,8 +15,8 @@ use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError, Unsent};
 use io::native::{Batch, NativeProgram, Object, Verdict, has_compiler};
 use io::switch::Switch;
 
-use common::{clear, delete, entries, insert, modify};
-use over::Over;
+use harness::over::Over;
+use harness::writes::{clear, delete, entries, insert, modify};
 
 /// A packet is an address and room for the result. In every entry, the mark is three times the port.
 const PROGRAM: &str = r#"

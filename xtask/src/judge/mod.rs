@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use control::stf;
+use harness::stf;
 use io::link::{Change, Handle};
 use io::workdir::WorkDir;
 use p4::{Diagnostics, SourceMap};

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use abi::id::{DropId, TableId};
 use abi::{ActionCall, Bits, Manifest, MatchValue};
 use anyhow::Context;
-use control::stf::{Outputs, Target, TargetError};
 use dataplane::Count;
 use dataplane::device::{
     self, Action, Device, DeviceError, Entity, EntryKey, Event, Key, Kind, Model, Query, Store, Update,
     WriteError,
 };
+use harness::stf::{Outputs, Target, TargetError};
 use serde_json::Value as Json;
 
 use super::nanomsg::{Connection, Protocol};

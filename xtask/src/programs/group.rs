@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use emit::Output;
 
-use crate::targets::native::Object;
+use harness::targets::native::Object;
 
 /// A program that waits for compilation.
 pub struct Emitted<'p> {

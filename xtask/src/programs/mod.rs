@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 
-use crate::targets::RunTarget;
+use harness::targets::RunTarget;
 
 /// Run generated programs, or those of a directory, on the interpreter and on other targets, and compare the results.
 #[derive(Args, Clone, Debug)]
@@ -42,7 +42,7 @@ pub struct Options {
     #[arg(long, default_value_t = 100)]
     pub packets: usize,
     /// The targets that are compared with the interpreter; `interp` compares the interpreter before and after the passes over the IR.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "interp,native")]
+    #[arg(long, value_delimiter = ',', default_value = "interp,native")]
     pub target: Vec<RunTarget>,
     /// The number of parallel processes.
     #[arg(long, default_value_t = 2)]

@@ -7,7 +7,7 @@ use interp::{Event, Interpreter, Observer, Silent};
 use ir::Verified;
 
 use super::case::Case;
-use crate::targets::{Compiled, Sent};
+use harness::targets::{Compiled, Sent};
 
 /// The largest number of cells of an array that are compared.
 const CELLS: u64 = 64;

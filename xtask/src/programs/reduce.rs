@@ -17,7 +17,7 @@ use super::case::Case;
 use super::compile::Forms;
 use super::play::Sums;
 use super::{Job, compile, play, pool, save, worker};
-use crate::targets::{Compiled, Limits, Object, kernel, native};
+use harness::targets::{Compiled, Limits, Object, kernel, native};
 
 /// The time limit for one program.
 const BUDGET: Duration = Duration::from_secs(300);

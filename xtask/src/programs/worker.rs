@@ -14,8 +14,8 @@ use super::compile::Forms;
 use super::group::{self, Emitted};
 use super::play::{self, Sums};
 use super::{Job, compile, generate, save};
-use crate::targets::kernel::{self, At, KernelTarget};
-use crate::targets::{Compiled, RunTarget, native};
+use harness::targets::kernel::{self, At, KernelTarget};
+use harness::targets::{Compiled, RunTarget, native};
 
 /// A line that a worker prints.
 #[derive(Clone, Debug, Serialize, Deserialize)]

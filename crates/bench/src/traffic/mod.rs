@@ -15,7 +15,7 @@ pub use sizes::Sizes;
 pub use template::{Field, FieldError, Template};
 pub use values::{Order, Values, ValuesError};
 
-use crate::rng::Rng;
+use harness::rng::Rng;
 
 /// The description of traffic.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::values::{Order, Values};
-use crate::rng::Rng;
+use harness::rng::Rng;
 
 /// Size of the frame check sequence in bytes. Packets in captures and rings do not have it.
 const CHECK_SEQUENCE: usize = 4;

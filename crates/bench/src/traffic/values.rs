@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use rand_distr::{Distribution, Zipf};
 
-use crate::rng::Rng;
+use harness::rng::Rng;
 
 /// The default exponent of `zipf:`. It is that of word frequencies, and close to what is observed of flows.
 const EXPONENT: f64 = 1.0;

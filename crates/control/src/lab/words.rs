@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dataplane::queue::Rate;
 
-use crate::mac;
+use abi::mac;
 
 /// A time as tc(8) writes it: `10ms`, `1.5s`, `300us`. A number alone counts microseconds, as for tc.
 pub fn time(text: &str) -> Option<Duration> {

@@ -11,9 +11,7 @@ use abi::manifest::{
 use abi::{ActionCall, Bits, MatchKind};
 use io::workdir::WorkDir;
 
-#[path = "../../../strait/tests/common/mod.rs"]
-mod writes;
-pub use writes::*;
+pub use harness::writes::*;
 
 /// Whether a test that needs root may run; says why not.
 pub fn root(name: &str) -> bool {

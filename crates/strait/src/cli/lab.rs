@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
-use super::RunTarget;
+use super::{RunTarget, targets};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -21,7 +21,7 @@ pub struct LabArgs {
     #[arg(long = "program", value_name = "[SWITCH=]PROG.p4", value_hint = ValueHint::FilePath)]
     pub programs: Vec<String>,
     /// The target of switches for which the topology names none.
-    #[arg(long, value_enum, default_value = "native")]
+    #[arg(long, value_parser = targets::target(), default_value = "native")]
     pub target: RunTarget,
     /// Build all links without delay, loss and rate: for kernels that lack netem.
     #[arg(long)]

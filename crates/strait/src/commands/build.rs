@@ -7,7 +7,7 @@ use prost::Message as _;
 
 use crate::cli::{BuildArgs, BuildTarget};
 use crate::frontend;
-use crate::targets::{Limits, kernel};
+use harness::targets::{Limits, kernel};
 
 /// Compiles a program for a target.
 pub fn run(args: &BuildArgs) -> anyhow::Result<()> {

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use abi::id::TableId;
 use anyhow::ensure;
-use bench::rng::Rng;
 use dataplane::device::{Device, Entity, EntryQuery, Query, Update};
 use dataplane::memory::Worker;
+use harness::rng::Rng;
 use io::native::{Batch, NativeProgram};
 use serde::Serialize;
 

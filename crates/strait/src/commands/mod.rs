@@ -1,6 +1,5 @@
 //! The commands, with one file for each.
 
-pub mod at_once;
 pub mod build;
 pub mod capture;
 pub mod check;
@@ -8,7 +7,6 @@ pub mod client;
 pub mod doctor;
 pub mod explain;
 pub mod floods;
-pub mod fuzz;
 pub mod r#gen;
 pub mod lab;
 pub mod learn;

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use abi::{Bits, MatchValue};
 use bench::report::lines;
-use bench::rng::Rng;
 use bench::traffic::Datagram;
+use harness::rng::Rng;
 use io::native::NativeProgram;
 use serde::Serialize;
 

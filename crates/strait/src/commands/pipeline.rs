@@ -6,14 +6,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
-use control::stf::{self, Target};
+use harness::stf::{self, Target};
 use interp::{Interpreter, Silent};
 use serde::Serialize;
 
-use super::fuzz::tables_of;
 use crate::cli::PipelineArgs;
 use crate::frontend;
-use crate::targets::native::{NativeTarget, Object};
+use harness::fuzz::tables_of;
+use harness::targets::native::{NativeTarget, Object};
 
 /// The number of turns of each target.
 const TURNS: u32 = 3;
@@ -38,7 +38,7 @@ pub fn run(args: &PipelineArgs) -> anyhow::Result<()> {
     let object = Object::make(&program)?;
     let mut all = Vec::new();
     for file in &args.cases {
-        let (case, _) = super::test::read(file)?;
+        let case = super::test::read(file)?.case;
         let speed = one(&program, &object, &case)?;
         if !args.json {
             println!("{}", line(&speed));

@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use bench::rng::Rng;
 use bench::traffic::Datagram;
-use control::nat64::{Config, config, expire_times, resize};
 use control::plan;
 use dataplane::device::{Device as _, Update};
+use harness::rng::Rng;
 use io::bpf::SkBuff;
 use io::ebpf::KernelProgram;
 use io::native::{Batch, NativeProgram, Object};
+use nat64::{Config, config, expire_times, resize};
 use serde::Serialize;
 
 use super::nat64::Bundle;

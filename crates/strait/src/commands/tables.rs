@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use abi::{Bits, Entry, MatchValue};
 use bench::report::lines;
-use bench::rng::Rng;
+use harness::rng::Rng;
 use io::native::NativeProgram;
 use serde::Serialize;
 

@@ -5,31 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use control::stf::{self, Report};
-use interp::Interpreter;
+use harness::fuzz::Tally;
+use harness::player::{Outcome, Played, Player};
 
 use crate::cli::{RunTarget, TestArgs};
 use crate::frontend;
-use crate::targets::interp::InterpTarget;
-use crate::targets::kernel;
-use crate::targets::{Limits, Object};
-
-/// The reason why a target cannot run on this machine, if there is one.
-fn unavailable(target: RunTarget) -> Option<&'static str> {
-    let root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
-    match target {
-        RunTarget::Interp => None,
-        RunTarget::Tc | RunTarget::Xdp if !root => Some("the kernel takes eBPF programs from root only"),
-        RunTarget::Tc | RunTarget::Xdp
-            if std::process::Command::new("clang").arg("--version").output().is_err() =>
-        {
-            Some("clang is not installed")
-        }
-        RunTarget::Tc | RunTarget::Xdp => None,
-        RunTarget::Native if !io::native::has_compiler() => Some("no C compiler is installed"),
-        RunTarget::Native => None,
-    }
-}
 
 /// Runs the cases.
 pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
@@ -44,8 +24,7 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
             let compiled = frontend::program(&program, &args.preprocess)?;
             programs.insert(program.clone(), compiled);
         }
-        let (case, only_for) = read(file)?;
-        cases.push((case, only_for, program));
+        cases.push((read(file)?, program));
     }
     if let Some(packets) = args.fuzz {
         return compare(args, packets, &programs, cases);
@@ -54,48 +33,31 @@ pub fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     let say = |line: String| if args.json { eprintln!("{line}") } else { println!("{line}") };
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let mut reports = Vec::new();
-    let mut objects = BTreeMap::new();
+    let mut player = Player::default();
     for target in &args.targets {
-        if let Some(why) = unavailable(*target) {
-            for (case, ..) in &cases {
-                say(format!("skipped: {} on {}: {why}", case.name, target.name()));
-            }
-            skipped += cases.len();
-            continue;
-        }
-        for (case, only_for, path) in &cases {
-            let Some(program) = programs.get(path) else { continue };
-            if let Some(only) = excluded(only_for, *target) {
-                say(format!("skipped: {} on {}: the case is for {only} only", case.name, target.name()));
-                skipped += 1;
-                continue;
-            }
-            let report = match target {
-                RunTarget::Interp => Ok(stf::run(case, &mut InterpTarget(Interpreter::new(program)?))),
-                compiled => play(&mut objects, (path, *compiled), program, case, args.veth),
+        let unavailable = target.unavailable();
+        for (played, path) in &cases {
+            let outcome = match (unavailable, programs.get(path)) {
+                (Some(why), _) => Outcome::Skipped(why.to_string()),
+                (None, None) => continue,
+                (None, Some(program)) => {
+                    player.play(*target, (&path.to_string_lossy(), program), played, args.veth)?
+                }
             };
-            let report = match report {
-                Err(error) if error.is::<Limits>() => {
-                    say(format!("skipped: {} on {}: {error}", case.name, target.name()));
+            let report = match outcome {
+                Outcome::Done(report) => report,
+                Outcome::Skipped(why) => {
+                    say(format!("skipped: {} on {}: {why}", played.case.name, target.name()));
                     skipped += 1;
                     continue;
                 }
-                other => other?,
             };
-            match (report.passed, report.unsupported()) {
-                (true, _) => passed += 1,
-                (false, Some(why)) => {
-                    say(format!("skipped: {} on {}: {why}", case.name, target.name()));
-                    skipped += 1;
-                }
-                (false, None) => {
-                    report
-                        .failures
-                        .iter()
-                        .for_each(|f| say(format!("FAILED on {}: {}", target.name(), report.line(f))));
-                    failed += 1;
-                }
-            }
+            passed += usize::from(report.passed);
+            failed += usize::from(!report.passed);
+            report
+                .failures
+                .iter()
+                .for_each(|f| say(format!("FAILED on {}: {}", target.name(), report.line(f))));
             reports.push(serde_json::json!({"target": target.name(), "report": report}));
         }
     }
@@ -112,7 +74,7 @@ fn compare(
     args: &TestArgs,
     packets: u64,
     programs: &BTreeMap<PathBuf, ir::Verified>,
-    cases: Vec<(stf::Case, String, PathBuf)>,
+    cases: Vec<(Played, PathBuf)>,
 ) -> anyhow::Result<ExitCode> {
     let all: Vec<_> = programs.values().collect();
     let compiled: Vec<_> = args.targets.iter().filter(|t| **t != RunTarget::Interp).collect();
@@ -121,7 +83,7 @@ fn compare(
             "--fuzz holds one compiled target against interp on one program: give --program and --target tc, xdp or native"
         );
     };
-    if let Some(why) = unavailable(**target) {
+    if let Some(why) = target.unavailable() {
         let skipped = format!("skipped: fuzz on {}: {why}", target.name());
         if args.json {
             eprintln!("{skipped}")
@@ -130,58 +92,49 @@ fn compare(
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let cases: Vec<_> = cases.into_iter().map(|(case, ..)| case).collect();
-    match (args.workers, target) {
-        (1, _) => {}
-        (_, RunTarget::Native) => {
-            return super::at_once::run(program, &cases, packets, args.seed, args.json);
-        }
+    let cases: Vec<_> = cases.into_iter().map(|(played, _)| played.case).collect();
+    let two = match (args.workers, target) {
+        (1, _) => false,
+        (_, RunTarget::Native) => true,
         (_, other) => bail!(
             "--workers 2 is for native: {} has no second worker that could be told when to begin",
             other.name()
         ),
-    }
-    super::fuzz::run(**target, program, &cases, packets, args.seed, args.json)
+    };
+    let tally = if two {
+        harness::at_once::run(program, &cases, packets, args.seed)?
+    } else {
+        harness::fuzz::run(**target, program, &cases, packets, args.seed)?
+    };
+    say_tally(&tally, args, two);
+    Ok(if tally.agrees() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// A case, with the targets of its line `# only: interp`, which are the only ones that can run it.
-pub(super) fn read(file: &Path) -> anyhow::Result<(stf::Case, String)> {
+/// Prints what a comparison has found.
+fn say_tally(tally: &Tally, args: &TestArgs, two: bool) {
+    let Tally { equal, carried, refused, different, cells, shown } = tally;
+    let seed = args.seed;
+    if args.json {
+        let all = serde_json::json!({"equal": equal, "wrong_on_arrival": carried, "different": different,
+            "not_taken": refused, "cells": cells, "seed": seed, "differences": shown});
+        println!("{all}");
+        return;
+    }
+    shown.iter().for_each(|line| println!("{line}"));
+    if two {
+        println!(
+            "{equal} packets on two workers equal one after the other, {different} episodes different, {cells} counter cells compared; seed {seed}"
+        );
+    } else {
+        println!(
+            "{equal} packets equal ({carried} of them with a wrong sum on arrival), {different} different, {refused} not taken by the kernel's test \
+             run, {cells} counter cells compared; seed {seed}"
+        );
+    }
+}
+
+/// Reads a case.
+pub(super) fn read(file: &Path) -> anyhow::Result<Played> {
     let (name, text) = frontend::read(file)?;
-    let parsed = stf::parse(&name, &text);
-    let only = text.lines().find_map(|l| l.strip_prefix("# only:")).unwrap_or_default().trim().to_string();
-    let case = parsed.map_err(|errors| {
-        let lines: Vec<_> = errors.iter().map(|e| e.to_string()).collect();
-        anyhow::anyhow!(lines.join("\n"))
-    })?;
-    Ok((case, only))
-}
-
-/// The targets that a case is for, if this target is not one of them.
-fn excluded(only: &str, target: RunTarget) -> Option<&str> {
-    let named = only.split([',', ' ']).any(|name| name == target.name());
-    (!only.is_empty() && !named).then_some(only)
-}
-
-/// A program that is compiled once for all its cases, and loaded again for each.
-fn play(
-    objects: &mut BTreeMap<(PathBuf, &'static str), Object>,
-    (path, target): (&Path, RunTarget),
-    program: &ir::Verified,
-    case: &stf::Case,
-    veth: bool,
-) -> anyhow::Result<Report> {
-    let key = (path.to_path_buf(), target.name());
-    if !objects.contains_key(&key)
-        && let Some(object) = Object::make(target, program)?
-    {
-        objects.insert(key.clone(), object);
-    }
-    let Some(object) = objects.get(&key) else { bail!("{} was not compiled", path.display()) };
-    if let Object::Kernel(object) = object {
-        return kernel::run_case(object, case, veth);
-    }
-    let mut target = object.load()?;
-    let report = stf::run(case, &mut *target);
-    target.end()?;
-    Ok(report)
+    Played::read(&name, &text).map_err(|mistakes| anyhow::anyhow!(mistakes))
 }

@@ -20,9 +20,6 @@ mod service;
 mod sessions;
 mod shares;
 
-#[path = "../over/mod.rs"]
-mod over;
-
 use std::time::Duration;
 
 use lab::{Lab, both, ip, possible};

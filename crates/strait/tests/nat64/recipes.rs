@@ -13,8 +13,8 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, con
 use crate::clients::hops_of;
 use crate::lab::both;
 use crate::network::{BRIDGES, Host, Network, SESSIONS, has, http, kernel_has, names};
-use crate::over::Over;
 use crate::page::Recipe;
+use harness::over::Over;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// `www`, as IPv6 hosts call it.

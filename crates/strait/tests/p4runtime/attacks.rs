@@ -17,7 +17,7 @@ use rustix::process::Uid;
 use tonic::Code;
 
 use crate::client::{Client, RUNTIME, Server, call, entry, exact, exact_entry, program, update};
-use crate::over::Over;
+use harness::over::Over;
 
 /// The user who attacks.
 const NOBODY: u32 = 65534;

@@ -17,5 +17,3 @@ mod tls;
 
 #[path = "../lab/mod.rs"]
 mod lab;
-#[path = "../over/mod.rs"]
-mod over;

@@ -5,9 +5,9 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
-use control::stf;
 use dataplane::memory::Worker;
 use dataplane::queue::Shape;
+use harness::stf;
 use interp::{Interpreter, Silent};
 use io::native::queues::{Leaving, Queues};
 use io::native::{Batch, NativeProgram, Object, has_compiler};

@@ -14,7 +14,7 @@ mod stmt;
 mod table;
 mod types;
 
-use bench::rng::Rng;
+use harness::rng::Rng;
 
 use callable::{Action, Block, Function, Params};
 use scope::Scope;

@@ -67,7 +67,7 @@ fn number(word: &str) -> Option<String> {
     if let Ok(address) = word.parse::<Ipv6Addr>() {
         return Some(format!("{:#x}", u128::from(address)));
     }
-    control::mac::parse(word).map(|mac| format!("{mac:#014x}"))
+    abi::mac::parse(word).map(|mac| format!("{mac:#014x}"))
 }
 
 #[cfg(test)]

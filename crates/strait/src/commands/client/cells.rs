@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use control::p4runtime::notation::{self, Field, Format, Kind, Named};
+use p4runtime::notation::{self, Field, Format, Kind, Named};
 use proto::p4::config::v1::{self as config, p4_data_type_spec::TypeSpec};
 use proto::p4::v1::{self, entity::Entity, p4_data::Data, update};
 use serde_json::json;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use control::apps::{self, BuiltIn, Controller, Event};
+use control::controller::{self, Controller, Event};
 use dataplane::Device as _;
 use grpc::RemoteDevice;
 use grpc::client::ClientError;
@@ -15,6 +15,7 @@ use grpc::client::ClientError;
 use super::connect;
 use crate::cli::clients::{ControllerArgs, ControllerCommand};
 use crate::commands::nat64;
+use crate::planes::BuiltIn;
 
 /// The interval at which a server that is away is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -73,7 +74,7 @@ fn control(args: &ControllerArgs, built_in: &BuiltIn, ports: &[u32]) -> anyhow::
     );
     let mut refused = 0u64;
     let mut tell = |events: &[Event<'_>], now: u64, device: &mut RemoteDevice| {
-        for why in apps::tell(&mut *plane, now, events, device) {
+        for why in controller::tell(&mut *plane, now, events, device) {
             if refused == 0 {
                 eprintln!("warning: a write was refused: {why}");
             }

@@ -1,8 +1,8 @@
 //! `strait group`: multicast groups, clone sessions, and the members and groups of action profiles.
 
 use anyhow::Context;
-use control::p4runtime::notation::{self, Named as _, Share};
-use control::p4runtime::{backup_replica, replication, written_replica};
+use p4runtime::notation::{self, Named as _, Share};
+use p4runtime::{backup_replica, replication, written_replica};
 use proto::p4::v1::action_profile_group::member::WatchKind;
 use proto::p4::v1::replica::PortKind;
 use proto::p4::v1::{

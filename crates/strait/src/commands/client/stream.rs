@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, bail};
-use control::p4runtime::notation::{self, Field, Named as _};
+use p4runtime::notation::{self, Field, Named as _};
 use proto::p4::config::v1::{self as config};
 use proto::p4::v1::stream_message_request::Update as Request;
 use proto::p4::v1::stream_message_response::Update;

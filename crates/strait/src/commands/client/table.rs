@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
-use control::p4runtime::notation;
-use control::p4runtime::notation::bmv2::{self, Imported};
 use indicatif::{ProgressBar, ProgressStyle};
+use p4runtime::notation;
+use p4runtime::notation::bmv2::{self, Imported};
 use proto::p4::config::v1::{self as config, match_field::MatchType};
 use proto::p4::v1::{self, TableEntry, entity::Entity, update};
 use serde_json::json;

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use abi::Manifest;
 use anyhow::{Context, ensure};
-use bench::rng::Rng;
 use clap::ValueEnum as _;
-use control::nat64::{Config, config, expire_times, resize};
 use control::plan;
 use dataplane::device::Device as _;
 use dataplane::memory::Memory;
+use harness::rng::Rng;
 use io::native::{Batch, NativeProgram, Object, Verdict};
+use nat64::{Config, config, expire_times, resize};
 use serde::Serialize;
 
 pub use self::packets::Flood;

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use bench::rng::Rng;
 use bench::traffic::{Datagram, finish};
 use clap::ValueEnum;
+use harness::rng::Rng;
 use serde::Serialize;
 
 use super::super::over_memory::SMALLEST;

@@ -6,7 +6,7 @@ use abi::manifest::{Action, Manifest, Table};
 use abi::{Bits, MatchKind};
 use anyhow::{Context, bail};
 use bench::traffic::Values;
-use control::stf;
+use harness::stf;
 use interp::{Event, Observer};
 
 /// Generates entries of a table. Each entry gets the next values for the parameters of its action.

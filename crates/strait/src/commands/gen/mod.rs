@@ -175,7 +175,7 @@ fn hitting(
     paths: &[ParserPath],
     name: &str,
 ) -> anyhow::Result<Vec<Template>> {
-    let table = control::stf::resolve::pick(&program.tables, name, |t| &t.name, "table");
+    let table = harness::stf::resolve::pick(&program.tables, name, |t| &t.name, "table");
     let table = table.map_err(anyhow::Error::msg)?;
     let keys: Vec<ir::Expr> = table.keys.iter().map(|k| k.expr.clone()).collect();
     let id = target.manifest().table_id(&table.name);
@@ -199,7 +199,7 @@ fn hits(
     table: &str,
     traffic: &mut Traffic,
 ) -> anyhow::Result<(u64, u64)> {
-    let name = control::stf::resolve::pick(&target.manifest().tables, table, |t| &t.name, "table");
+    let name = harness::stf::resolve::pick(&target.manifest().tables, table, |t| &t.name, "table");
     let name = name.map_err(anyhow::Error::msg)?.name.clone();
     let tried = traffic.flows().min(TRIED);
     let mut hits = 0;

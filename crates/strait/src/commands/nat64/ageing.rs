@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use control::nat64::flows::{Binding, Flows, Session};
-use control::nat64::report::Report;
-use control::nat64::{Log as What, expire_times};
 use dataplane::Device as _;
 use dataplane::device::{self, Update};
 use io::bpf::{self, Instance};
 use io::ebpf::{EgressPort, KernelProgram, Learnt};
+use nat64::flows::{Binding, Flows, Session};
+use nat64::report::Report;
+use nat64::{Log as What, expire_times};
 
 use super::bundle::Bundle;
 use super::counting::Counting;
@@ -222,8 +222,8 @@ impl Sweeper {
         if let Some(ifindex) = interface {
             self.program.set_egress_port(holder::PORT, EgressPort { ifindex, flags: 0 })?;
         }
-        let (table, action) = control::nat64::holder(self.program.manifest(), interface.is_some())
-            .map_err(anyhow::Error::msg)?;
+        let (table, action) =
+            nat64::holder(self.program.manifest(), interface.is_some()).map_err(anyhow::Error::msg)?;
         let update = Update::Modify(device::Entity::Default { table, action });
         self.program.write(&[update]).map_err(|refused| refused.error)?;
         Ok(())

@@ -2,10 +2,10 @@
 
 use abi::Manifest;
 use anyhow::Context;
-use control::nat64::Config;
 use io::bpf::Instance;
 use io::ebpf::KernelProgram;
 use io::native::Prepared;
+use nat64::Config;
 
 /// One program.
 pub struct Bundle {

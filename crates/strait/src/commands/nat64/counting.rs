@@ -1,16 +1,16 @@
-//! Counts the sessions and bindings of subscribers once a second, and corrects what packets have counted ([`control::nat64::shares`]).
+//! Counts the sessions and bindings of subscribers once a second, and corrects what packets have counted ([`nat64::shares`]).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abi::Manifest;
 use abi::id::TableId;
-use control::nat64::Stateful;
-use control::nat64::flows::Flows;
-use control::nat64::shares::{Counter, Counts};
 use dataplane::Device;
 use dataplane::memory::Memory;
 use io::ebpf::KernelProgram;
+use nat64::Stateful;
+use nat64::flows::Flows;
+use nat64::shares::{Counter, Counts};
 
 /// The interval between two counts.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -1,15 +1,15 @@
 //! Lanes: on which interfaces a configuration wants them, how they differ from those that are there, and what would be lost on them.
 
-use control::nat64::{Config, Lanes, XdpMode as Wanted};
 use io::bpf::{self, Hook, XdpMode};
 use io::ebpf::{KernelProgram, Lane, XdpChoice, XdpOptions};
 use io::link::{Link, sysctl};
+use nat64::{Config, Lanes, XdpMode as Wanted};
 
 use super::conflicts::Present;
 use super::owner::Owner;
 use super::wiring::{Ground, Step};
 use super::{DIRECT_PORT, ROUTED_PORT};
-use crate::targets::kernel::process_of;
+use harness::targets::kernel::process_of;
 
 /// A lane as a configuration wants it. The interface that it goes past is the device.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use control::nat64::report::{Ipfix, RECORDS, Report, lost_json, syslog};
-use control::nat64::{LogTarget, embedded};
 use ipnet::Ipv6Net;
 use jiff::Timestamp;
+use nat64::report::{Ipfix, RECORDS, Report, lost_json, syslog};
+use nat64::{LogTarget, embedded};
 
 use super::log::Log;
 

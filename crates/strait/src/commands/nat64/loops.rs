@@ -6,8 +6,8 @@
 
 use std::net::IpAddr;
 
-use control::nat64::{Config, embedded};
 use io::link::{Handle, Kind, Prefix, Reached, Route};
+use nat64::{Config, embedded};
 use sha2::{Digest as _, Sha256};
 
 use super::conflicts::{Present, Routing, Step};
@@ -186,7 +186,7 @@ fn next(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::nat64::config::parse;
+    use nat64::config::parse;
 
     fn site() -> Site {
         Site { device: "nat64".into(), peer: "nat64-".into(), instance: "nat64-1".into() }

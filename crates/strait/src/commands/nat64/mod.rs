@@ -38,8 +38,8 @@ use std::process::ExitCode;
 
 use abi::Manifest;
 use anyhow::bail;
-use control::nat64::{Config, ETHERNET_MTU, wanted};
 use control::plan::Desired;
+use nat64::{Config, ETHERNET_MTU, wanted};
 
 pub use self::bundle::Bundle;
 use self::log::Log;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use abi::Manifest;
-use control::nat64::Config;
 use control::plan::{self, Desired};
 use dataplane::Device;
 use io::link::{Change, Handle};
@@ -16,6 +15,7 @@ use io::native::{NativeProgram, Object};
 use io::port::Driver;
 use io::signals::{self, Signal};
 use io::switch::Switch;
+use nat64::Config;
 use serde_json::json;
 
 use super::conflicts::{self, Conflict, Present, Whose};
@@ -40,12 +40,12 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         "mode \"clat\" is not for the native target; nothing was changed\n  hint: `strait nat64 up` without `--target native`"
     );
     anyhow::ensure!(
-        config.stateful.as_ref().is_none_or(|stateful| stateful.log == control::nat64::Log::Nothing),
+        config.stateful.as_ref().is_none_or(|stateful| stateful.log == nat64::Log::Nothing),
         "`log` is not for the native target; nothing was changed\n  hint: `strait nat64 run` reports what the kernel translates"
     );
     let bundle = Bundle::of(&config);
     let mut manifest = bundle.native_manifest()?;
-    control::nat64::resize(&config, &mut manifest);
+    nat64::resize(&config, &mut manifest);
     let links = Handle::open()?;
     let config = super::source::complete(config, &links.links()?, &links)?;
     let mut config = super::source::keep_secret(config, None)?;
@@ -216,7 +216,7 @@ fn again(
 /// What the program shall hold, with the times of its expire profiles.
 fn in_this_process(config: &Config, manifest: &Manifest) -> anyhow::Result<Desired> {
     let mut wanted = desired(config, manifest)?;
-    wanted.entities.extend(config.stateful.iter().flat_map(control::nat64::expire_times));
+    wanted.entities.extend(config.stateful.iter().flat_map(nat64::expire_times));
     Ok(wanted)
 }
 
@@ -246,8 +246,8 @@ fn end(args: &UpArgs, name: &str, mut switch: Switch) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::nat64::config;
     use io::native::Batch;
+    use nat64::config;
 
     const CASE: &str = include_str!("../../../../../apps/nat64/cases/udp-4to6.stf");
     const CONFIG: &str = r#"

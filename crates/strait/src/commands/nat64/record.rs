@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use abi::manifest::Table;
 use anyhow::Context;
-use control::nat64::{Config, Found, config};
 use io::bpf::Instance;
 use io::ebpf::KernelProgram;
+use nat64::{Config, Found, config};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 

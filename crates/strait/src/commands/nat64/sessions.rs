@@ -7,12 +7,12 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
 use abi::id::TableId;
 use anyhow::{Context, bail};
-use control::nat64::flows::{Binding, Filter, Flows, STATES, Session, Timer, time_of};
-use control::nat64::{Protocol, Shares, Stateful, StaticBinding, Timeouts, shares};
 use dataplane::device::{Device as _, EntryKey, Key, Update};
 use io::bpf::{self, Lock};
 use io::ebpf::KernelProgram;
 use ipnet::{Ipv4Net, Ipv6Net};
+use nat64::flows::{Binding, Filter, Flows, STATES, Session, Timer, time_of};
+use nat64::{Protocol, Shares, Stateful, StaticBinding, Timeouts, shares};
 use serde_json::{Value, json};
 
 use super::bundle::Bundle;

@@ -4,8 +4,8 @@ use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::Context;
-use control::nat64::{Config, Stateful};
 use io::link::{Handle, Link};
+use nat64::{Config, Stateful};
 
 use super::device;
 
@@ -71,7 +71,7 @@ mod tests {
     fn only_addresses_of_a_router_send_errors() {
         let text = "[nat64]\nmode = \"stateless\"\nroutes = [\"203.0.113.0/28\"]\nprefix = \"2001:db8:64::/96\"\n\
                     [[map]]\nipv4 = \"198.51.100.0/24\"\nipv6 = \"2001:db8:100::/120\"\n";
-        let config = control::nat64::config::parse(text).expect("a good file");
+        let config = nat64::config::parse(text).expect("a good file");
         let rows = [
             ("192.0.2.1", true),
             ("10.0.0.1", true),

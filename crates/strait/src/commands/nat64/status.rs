@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use abi::manifest::DropReason;
-use control::nat64::{Clat, Config, Running, counters, running};
 use control::plan;
 use dataplane::Count;
 use dataplane::device::{Device, Query};
 use io::bpf::{self, Hook, Instance};
 use io::ebpf::KernelProgram;
 use io::link::{Handle, Link, sysctl};
+use nat64::{Clat, Config, Running, counters, running};
 use serde_json::{Value, json};
 
 use super::down::selected;
@@ -277,7 +277,7 @@ impl State {
     /// What the tables hold, and what was counted.
     fn read(&mut self, program: &mut KernelProgram, ground: &Ground<'_>) -> anyhow::Result<()> {
         let manifest = &program.manifest().clone();
-        let names = control::nat64::tables(manifest).map_err(anyhow::Error::msg)?;
+        let names = nat64::tables(manifest).map_err(anyhow::Error::msg)?;
         self.running = Some(running(&plan::present(program, &names)?, manifest).map_err(anyhow::Error::msg)?);
         let counts = program.read(&Query::Counters(None))?;
         self.counters = counters(manifest, &counts);

@@ -22,10 +22,10 @@ use std::io::{BufRead as _, BufReader, Read};
 use std::net::{SocketAddrV4, SocketAddrV6};
 
 use anyhow::{Context, bail, ensure};
-use control::nat64::Protocol;
-use control::nat64::flows::{Binding, OPENED, STATES, Session, Timer};
 use dataplane::device::{Device as _, Entity, EntryKey, Key, Update};
 use io::ebpf::{KernelProgram, Learnt};
+use nat64::Protocol;
+use nat64::flows::{Binding, OPENED, STATES, Session, Timer};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -208,7 +208,7 @@ fn add(running: &mut Running, line: &Line, now: u64, counts: &mut Counts) -> any
         counts.refused += 1;
         return Ok(());
     }
-    let time = control::nat64::flows::time_of(line.profile, &running.stateful.timeouts).unwrap_or(0);
+    let time = nat64::flows::time_of(line.profile, &running.stateful.timeouts).unwrap_or(0);
     // A timer cannot have started before the clock has.
     let Some(since) = now.checked_sub(line.idle.saturating_mul(1000)).filter(|_| line.idle / 1000 < time)
     else {

@@ -8,13 +8,13 @@ use std::time::Duration;
 use abi::Manifest;
 use abi::manifest::Table;
 use anyhow::bail;
-use control::nat64::flows::Flows;
-use control::nat64::{Config, Lanes, Running, Shares, XdpMode, running};
 use control::plan::{self, Desired};
 use dataplane::device::{DeviceError, Key};
 use io::bpf::{self, Hook, Instance, LoadOptions, Lock};
 use io::ebpf::KernelProgram;
 use io::link::{Handle, Route, sysctl};
+use nat64::flows::Flows;
+use nat64::{Config, Lanes, Running, Shares, XdpMode, running};
 use serde_json::json;
 
 use super::conflicts::{Conflict, Routing};
@@ -350,7 +350,7 @@ impl<'a> Plan<'a> {
     ) -> anyhow::Result<Self> {
         let bundle = Bundle::of(&config);
         let mut manifest = bundle.manifest()?;
-        control::nat64::resize(&config, &mut manifest);
+        nat64::resize(&config, &mut manifest);
         let moved = moved(site, file)?;
         let names = moved.iter().map(|site| site.device.clone()).collect();
         let ground = Ground { yields, ..Ground::survey(site, links, names)? };
@@ -569,7 +569,7 @@ impl<'a> Plan<'a> {
     fn program(&self) -> anyhow::Result<KernelProgram> {
         let (site, bundle) = (self.ground.site, Bundle::of(&self.config));
         let mut manifest = bundle.manifest()?;
-        control::nat64::resize(&self.config, &mut manifest);
+        nat64::resize(&self.config, &mut manifest);
         if let (Program::Keep, Some(program)) = (self.program, bundle.running(&site.instance)) {
             return Ok(program);
         }
@@ -660,7 +660,7 @@ pub fn released(before: Option<&Config>, config: &Config, manifest: &Manifest) -
     let now = bindings(config);
     let old = before.map_or_else(Vec::new, bindings);
     let gone = old.iter().filter(|binding| !now.contains(binding));
-    gone.flat_map(|binding| control::nat64::binding_keys(binding, manifest)).collect()
+    gone.flat_map(|binding| nat64::binding_keys(binding, manifest)).collect()
 }
 
 /// Refuses a device that is not ours, or not ours alone.
@@ -813,7 +813,7 @@ fn timeouts(config: Option<&Config>) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use control::nat64::config::{KEYS, parse};
+    use nat64::config::{KEYS, parse};
 
     use super::*;
 

@@ -4,9 +4,9 @@ use std::io::{BufRead as _, BufReader};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use control::nat64::Protocol;
-use control::nat64::report::{Line, Search};
 use jiff::Timestamp;
+use nat64::Protocol;
+use nat64::report::{Line, Search};
 use serde_json::json;
 
 use super::record::File;

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use control::nat64::{Config, Stateful};
 use io::bpf::{Hook, Instance, XdpMode};
 use io::ebpf::{EgressPort, KernelProgram, Lane};
 use io::link::{Beside, Change, Handle, Link, Prefix, Proxy, Route, features, sysctl};
+use nat64::{Config, Stateful};
 
 use super::conflicts::{self, Present, Routing, Whose};
 use super::lanes::Way;

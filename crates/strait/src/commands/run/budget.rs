@@ -1,6 +1,6 @@
 //! The memory that a pushed program may take. It is computed from the sizes that the program declares, and asked for before anything is allocated.
 
-use control::p4runtime::server::CompileError;
+use p4runtime::server::CompileError;
 
 use crate::cli::RunTarget;
 

@@ -4,7 +4,7 @@ use anyhow::bail;
 use io::bpf::{self, Claim, Ours};
 use io::link::Handle;
 
-use crate::targets::kernel;
+use harness::targets::kernel;
 
 /// Claims the interfaces of the ports for this process, as long as it lives. It is an error if a program of Strait has one already. Programs of
 /// others are left as they are.

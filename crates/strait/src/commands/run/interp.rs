@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use abi::Manifest;
 use anyhow::Context;
-use control::p4runtime::server::{Compiler, Target};
 use dataplane::device::{Device, DeviceError, Entity, EntryKey, Event, Query, Update, WriteError};
 use dataplane::port::{Inbox, Offload, Port, PortCounts, PortError};
 use dataplane::queue::QueueCounts;
 use interp::{Interpreter, Outcome, Silent};
 use io::switch::Shapes;
 use io::watch::{self, Tap, Wanted};
+use p4runtime::server::{Compiler, Target};
 
 use super::budget::Budget;
 use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};

@@ -4,13 +4,13 @@ use std::any::Any;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use control::p4runtime::server::{Compiler, Target};
 use dataplane::Device;
 use dataplane::device::Event;
 use io::bpf::{Claim, Hook, XdpMode};
 use io::controller::ControllerPort;
 use io::ebpf::{KernelProgram, XdpOptions};
 use io::watch::Wanted;
+use p4runtime::server::{Compiler, Target};
 
 use super::budget::Budget;
 use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};
@@ -18,7 +18,7 @@ use super::{controller_port, interfaces, lost_packets, ports};
 use crate::cli::{self, RunArgs, RunTarget};
 use crate::frontend::Texts;
 use crate::out::chain;
-use crate::targets::kernel::At;
+use harness::targets::kernel::At;
 
 /// The interfaces and the program.
 pub struct Kernel {
@@ -80,7 +80,7 @@ impl Kernel {
         })
     }
 
-    fn load_object(&mut self, object: &crate::targets::kernel::Object) -> anyhow::Result<KernelProgram> {
+    fn load_object(&mut self, object: &harness::targets::kernel::Object) -> anyhow::Result<KernelProgram> {
         self.number += 1;
         let mut program = object.load_for_run(&format!("run-{}-{}", self.number, std::process::id()))?;
         let prepared = self.prepare(&mut program);

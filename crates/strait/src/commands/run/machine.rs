@@ -5,18 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use abi::{Cancel, Manifest};
-use control::p4runtime::server::{CompileError, Compiled, Compiler, Target};
 use dataplane::device::Event;
 use dataplane::port::PortCounts;
 use dataplane::queue::QueueCounts;
 use io::watch::{Wanted, Watcher};
+use p4runtime::server::{CompileError, Compiled, Compiler, Target};
 
 use super::budget::Budget;
 use crate::cli::{Preprocess, RunTarget};
 use crate::frontend::{self, Texts};
 use crate::out::chain;
-use crate::targets::kernel::{self, At};
-use crate::targets::native;
+use harness::targets::kernel::{self, At};
+use harness::targets::native;
 
 /// A target with its ports.
 pub trait Machine: Target {

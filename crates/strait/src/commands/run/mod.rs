@@ -21,11 +21,11 @@ use std::time::Duration;
 
 use abi::Manifest;
 use anyhow::{Context, anyhow, bail};
-use control::apps::Event;
-use control::stf;
+use control::controller::Event;
 use dataplane::device::Event as Told;
 use dataplane::port::PortCounts;
 use dataplane::{Count, Device};
+use harness::stf;
 use io::controller::ControllerPort;
 
 use self::machine::{Form, Machine, Totals};
@@ -36,7 +36,7 @@ use super::capture;
 use super::capture::serve::{Ask, Asker};
 use crate::cli::{RunArgs, RunTarget};
 use crate::frontend;
-use crate::targets::kernel::At;
+use harness::targets::kernel::At;
 
 /// What the summary says of lost digests.
 const LOST: &str = "messages to the control plane that found no room";
@@ -108,7 +108,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
 fn serve(
     args: &RunArgs,
     host: &mut Host,
-    compiled: Option<control::p4runtime::server::Compiled>,
+    compiled: Option<p4runtime::server::Compiled>,
     listener: Option<grpc::Listener>,
     (ask, asked): (Asker, &mpsc::Receiver<Ask>),
 ) -> anyhow::Result<()> {

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::sync::Arc;
 
 use anyhow::Context;
-use control::p4runtime::server::{Compiler, Target};
 use dataplane::device::{Device, Event};
 use dataplane::port::PortCounts;
 use io::controller::ControllerPort;
@@ -12,6 +11,7 @@ use io::native::NativeProgram;
 use io::port::Driver;
 use io::switch::{PortQueues, Shapes, Switch};
 use io::watch::Wanted;
+use p4runtime::server::{Compiler, Target};
 
 use super::budget::Budget;
 use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};

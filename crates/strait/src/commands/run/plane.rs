@@ -1,10 +1,11 @@
 //! The built-in control plane of `strait run --controller`.
 
 use anyhow::anyhow;
-use control::apps::{self, BuiltIn, Controller, Event};
+use control::controller::{self, Controller, Event};
 use dataplane::Device;
 
 use crate::cli::RunArgs;
+use crate::planes::BuiltIn;
 
 /// The built-in control plane, if one was requested.
 #[derive(Default)]
@@ -27,7 +28,7 @@ impl Plane {
     /// Passes events to the control plane, and brings about what it asks for.
     pub fn tell(&mut self, events: &[Event<'_>], now: u64, device: &mut dyn Device) {
         let Some(controller) = &mut self.controller else { return };
-        for why in apps::tell(&mut **controller, now, events, device) {
+        for why in controller::tell(&mut **controller, now, events, device) {
             if self.refused == 0 {
                 eprintln!("warning: a write of the control plane was refused: {why}");
             }

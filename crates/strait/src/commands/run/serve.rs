@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
-use control::p4runtime::server::{Compiled, Server};
 use dataplane::device::{Device, Event};
+use p4runtime::server::{Compiled, Server};
 
 use super::links::Links;
 use super::machine::Machine;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpStream, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use control::nat64::pref64::{self, Answer};
+use nat64::pref64::{self, Answer};
 
 const PORT: u16 = 53;
 /// How long an answer is waited for, and how often each resolver is asked.

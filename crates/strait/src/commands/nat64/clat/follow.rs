@@ -5,12 +5,12 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use control::nat64::discovery::{Action, Discovery, Event, Known, Origin};
-use control::nat64::pref64::{self, Answer};
-use control::nat64::{Clat, Config, Found};
 use io::link::Handle;
 use io::routers::Routers;
 use ipnet::Ipv6Net;
+use nat64::discovery::{Action, Discovery, Event, Known, Origin};
+use nat64::pref64::{self, Answer};
+use nat64::{Clat, Config, Found};
 
 use super::{dns, place};
 

@@ -10,9 +10,9 @@ mod place;
 
 pub use follow::Follower;
 
-use control::nat64::{Clat, Config, Found, discovery::Origin};
 use io::bpf::Instance;
 use io::link::{Handle, Prefix, Proxy, Route, sysctl};
+use nat64::{Clat, Config, Found, discovery::Origin};
 
 use super::ipv4_mtu;
 use super::owner::{PROTOCOL, Site};

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use anyhow::{Context as _, bail};
-use control::nat64::{Clat, Found, discovery::Origin};
 use io::link::{Handle, Kind, Prefix, sysctl};
 use ipnet::{Ipv4Net, Ipv6Net};
+use nat64::{Clat, Found, discovery::Origin};
 use sha2::{Digest as _, Sha256};
 
 use super::super::owner::{PROTOCOL, Site};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use control::nat64::{Config, Found};
 use io::bpf::{self, Claim, Held, Instance};
 use io::link::{Handle, Prefix};
+use nat64::{Config, Found};
 
 use super::super::clat::{self, Follower};
 use super::super::log::Log;

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use control::nat64::Config;
 use io::bpf::{self, Claim};
 use io::privileges::{self, Need};
+use nat64::Config;
 use serde_json::json;
 
 use super::ageing::Ageing;
