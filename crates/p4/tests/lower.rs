@@ -176,6 +176,21 @@ fn a_checksum_takes_whole_bytes() {
     assert_eq!(errors("crc16.update({ hdr.d.middle, 1w1 });"), [refused]);
 }
 
+/// The call has no meaning in PSA, and was ignored there.
+#[test]
+fn fragments_are_for_v1model() {
+    let text = include_str!("../../../tests/cases/psa_digests.p4");
+    let text = text.replace("#include <psa.p4>", "#include <psa.p4>\n#include <strait.p4>");
+    let text = text.replace("stations.apply();", "stations.apply(); fragment_ipv6(1280, 0);");
+    let (mut map, mut diags) = (SourceMap::default(), Diagnostics::default());
+    p4::accept(&mut map, "case.p4", &text, &[], &Embedded, &mut diags, p4::lower::lower);
+    let refused: Vec<_> = diags.list().iter().map(|d| format!("{} {}", d.code, d.message)).collect();
+    assert_eq!(
+        refused,
+        ["E0510 this calls `fragment_ipv6` outside of v1model, which this release cannot run"]
+    );
+}
+
 /// What the checker accepts is lowered, or meets a limit of this release that has a code of its own; never a mistake.
 #[test]
 fn accepted_programs_meet_limits_only() {

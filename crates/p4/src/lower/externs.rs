@@ -58,6 +58,9 @@ impl<'a> Lower<'_, 'a> {
                 let ty = self.ty(data);
                 self.digest(data, &ty, None)?;
             }
+            ("fragment_ipv6", _) if crate::api::architecture(self.typed) != "v1model" => {
+                return self.limit("E0510", span, "this calls `fragment_ipv6` outside of v1model");
+            }
             ("fragment_ipv6", [size, identification]) => {
                 let size = self.number_of(size, 16)?;
                 let identification = self.number_of(identification, 32)?;
