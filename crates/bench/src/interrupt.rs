@@ -14,7 +14,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// after a SIGKILL.
 pub fn install() {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
-    INSTALLED.get_or_init(|| ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed)).is_ok());
+    INSTALLED.get_or_init(|| io::signals::at_end(|| STOP.store(true, Ordering::Relaxed)).is_ok());
 }
 
 /// Whether a signal has asked the process to stop.

@@ -89,6 +89,16 @@ impl Signals {
     }
 }
 
+/// Calls a function whenever Ctrl-C, SIGTERM or SIGHUP asks the process to end, on a thread of its own. For processes that have nothing else to wait
+/// for; a service [listens](listen).
+pub fn at_end(mut act: impl FnMut() + Send + 'static) -> Result<()> {
+    let wanted = [Signal::Interrupt, Signal::Terminate, Signal::Hangup].map(Signal::number);
+    let signals = signal_hook::iterator::Signals::new(wanted);
+    let mut signals = signals.context(|| "listen to signals".to_string())?;
+    std::thread::spawn(move || signals.forever().for_each(|_| act()));
+    Ok(())
+}
+
 /// Makes a command begin without blocked signals. Otherwise it inherits those of the thread that starts it.
 pub fn unblock_in(command: &mut Command) -> &mut Command {
     let unblock = || {

@@ -1,4 +1,4 @@
-//! The system calls that no crate wraps: bpf(2) as byte-level map access, pins, test runs and tcx links.
+//! The system calls that no crate wraps: bpf(2) as byte-level map access, pins, test runs and tcx links; and what io asks of rustix.
 //!
 //! A module with `unsafe`. Its invariants: Every attribute union is a `#[repr(C)]` struct that is zeroed first and ends with its last used
 //! field; the kernel treats a shorter attribute as padded with zeros. Every pointer in it comes from a slice that outlives the call. The
@@ -167,9 +167,7 @@ pub fn map_update(map: BorrowedFd, key: &[u8], value: &[u8], flags: u64) -> io::
 
 /// The kernel's monotonic clock in nanoseconds, which programs read with `bpf_ktime_get_ns`.
 pub fn monotonic() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes the structure, which lives until the call returns. This clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -571,53 +569,30 @@ pub fn test_run(
 
 /// Opens an AF_XDP socket, to test whether the kernel allows it.
 pub fn xdp_socket() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers are passed.
-    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(owned(i64::from(fd))) }
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    Ok(socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Mounts the BPF file system on /sys/fs/bpf, so that no other user can enter it.
 pub fn mount_bpffs() -> io::Result<()> {
-    let (name, dir, options) = (c"bpf", c"/sys/fs/bpf", c"mode=0700");
-    // SAFETY: all strings are constants with a NUL.
-    let result = unsafe {
-        libc::mount(
-            name.as_ptr(),
-            dir.as_ptr(),
-            name.as_ptr(),
-            libc::MS_NOSUID | libc::MS_NODEV,
-            options.as_ptr().cast(),
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    use rustix::mount::{MountFlags, mount};
+    Ok(mount(c"bpf", c"/sys/fs/bpf", c"bpf", MountFlags::NOSUID | MountFlags::NODEV, c"mode=0700")?)
 }
 
 /// Whether a path is on a BPF file system.
 pub fn is_bpffs(path: &Path) -> io::Result<bool> {
     const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: `statfs` is plain data, for which zero is valid.
-    let mut info: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path is NUL-terminated, and `info` is exclusively ours.
-    let result = unsafe { libc::statfs(path.as_ptr(), &mut info) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(info.f_type as i64 == BPF_FS_MAGIC) }
+    Ok(rustix::fs::statfs(path)?.f_type as i64 == BPF_FS_MAGIC)
 }
 
 /// The effective user id of this process.
 pub fn euid() -> u32 {
-    // SAFETY: it takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// A new file in memory, without a name in any directory.
 pub fn memory_file(name: &CStr) -> io::Result<OwnedFd> {
-    // SAFETY: the name is a C string, and the kernel copies it.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel made the descriptor for this call, so nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?)
 }
 
 /// `struct ifreq` with a pointer.

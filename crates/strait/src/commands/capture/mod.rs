@@ -61,7 +61,7 @@ fn request(watching: &Watching) -> Request {
 fn watch(watching: &Watching, request: Request, file: Option<&Path>) -> anyhow::Result<()> {
     let mut stream = io::local::connect(process(watching.pid)?)?;
     let stop = stream.try_clone()?;
-    ctrlc::set_handler(move || {
+    io::signals::at_end(move || {
         let _ = stop.shutdown(Shutdown::Write);
     })?;
     request.send(&mut stream)?;

@@ -35,7 +35,7 @@ pub fn run(args: &ControllerArgs) -> anyhow::Result<()> {
             (BuiltIn::Nat64(Box::new(nat64::controlled(config)?)), Vec::new())
         }
     };
-    ctrlc::set_handler(|| STOP.store(true, Ordering::Release))?;
+    io::signals::at_end(|| STOP.store(true, Ordering::Release))?;
     let mut reported = String::new();
     while !STOP.load(Ordering::Acquire) {
         let Err(why) = control(args, &built_in, &ports) else { continue };

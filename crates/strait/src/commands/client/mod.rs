@@ -99,7 +99,7 @@ fn mistake(why: String) -> anyhow::Error {
 /// Runs `look` at intervals until it fails or the command is interrupted. It gets the seconds since the last time.
 fn watch(interval: f64, mut look: impl FnMut(f64) -> anyhow::Result<()>) -> anyhow::Result<()> {
     static STOP: AtomicBool = AtomicBool::new(false);
-    ctrlc::set_handler(|| STOP.store(true, Ordering::Release))?;
+    io::signals::at_end(|| STOP.store(true, Ordering::Release))?;
     let interval = Duration::try_from_secs_f64(interval)
         .ok()
         .filter(|i| !i.is_zero())

@@ -98,7 +98,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     };
     let (ask, asked) = Asker::new();
     let stop = ask.clone();
-    ctrlc::set_handler(move || stop.stop())?;
+    io::signals::at_end(move || stop.stop())?;
     let mut host = Host::new(args, machine)?;
     let result = serve(args, &mut host, compiled, listener, (ask, &asked));
     let finished = host.with(|machine| machine.finish());
