@@ -13,7 +13,7 @@ use io::local::{Listener, Place};
 use super::link::{Kind, Request, send};
 use super::{replay, session};
 use crate::commands::run::machine::Machine;
-use crate::out::chain;
+use abi::text::chain;
 
 /// The time until connections are taken again after none could be taken.
 const RETRY: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use io::signals::{self, Signal};
 
 use super::capture::Capture;
 use super::{Built, inside, owner, pings};
-use crate::out::chain;
+use abi::text::chain;
 
 /// The interval at which a command that runs is looked at.
 const TURN: Duration = Duration::from_millis(10);

@@ -94,7 +94,7 @@ fn work(ended: &AtomicBool, site: &Mutex<Site>, log: Log) {
         let result = state.turn(&name, share, log);
         // A turn that was left out is made up for.
         last = if matches!(result, Ok(false)) { last } else { begun };
-        let problem = result.err().map(|error| crate::out::chain(&error));
+        let problem = result.err().map(|error| abi::text::chain(&error));
         if problem != said {
             if let Some(problem) = &problem {
                 log.warning(&format!("sessions are not removed: {problem}"));

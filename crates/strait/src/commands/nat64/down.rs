@@ -91,7 +91,7 @@ pub fn selected(args: &SelectArgs) -> anyhow::Result<Vec<Site>> {
             };
             bail!(
                 "{}\n  hint: nothing that runs was made from this file, and {running}; `--device NAME` names one without a file",
-                crate::out::chain(&error)
+                abi::text::chain(&error)
             )
         }
         _ => Ok(sites),

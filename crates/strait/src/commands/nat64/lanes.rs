@@ -9,7 +9,6 @@ use super::conflicts::Present;
 use super::owner::Owner;
 use super::wiring::{Ground, Step};
 use super::{DIRECT_PORT, ROUTED_PORT};
-use harness::targets::kernel::process_of;
 
 /// A lane as a configuration wants it. The interface that it goes past is the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,7 +199,7 @@ impl Ground<'_> {
     /// else.
     fn foreign(&self, way: &Way) -> Option<(String, String)> {
         let all = bpf::ours(way.index).unwrap_or_default();
-        let run = all.iter().find_map(|found| Some((found, process_of(&found.instance)?)));
+        let run = all.iter().find_map(|found| Some((found, bpf::Instance::process_of(&found.instance)?)));
         if let Some((found, process)) = run {
             return Some((
                 format!(

@@ -100,7 +100,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
                     config = applied;
                     eprintln!("{} was read again", of.config.display());
                 }
-                Err(error) => eprintln!("error: {}", crate::out::chain(&error)),
+                Err(error) => eprintln!("error: {}", abi::text::chain(&error)),
             },
             Some(_) => break,
         }
@@ -117,7 +117,7 @@ struct Floors<'a> {
 impl Drop for Floors<'_> {
     fn drop(&mut self) {
         if let Err(error) = loops::remove(self.site, self.links) {
-            eprintln!("warning: routes are left: {}", crate::out::chain(&error));
+            eprintln!("warning: routes are left: {}", abi::text::chain(&error));
         }
     }
 }

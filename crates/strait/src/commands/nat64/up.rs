@@ -223,7 +223,7 @@ pub fn check(args: &FileArgs) -> anyhow::Result<()> {
         Ok(read) => read,
         Err(error) => {
             if args.of.json {
-                let problem = crate::out::chain(&error);
+                let problem = abi::text::chain(&error);
                 println!("{}", json!({"file": args.of.config, "good": false, "problem": problem}));
             }
             return Err(error);
@@ -521,7 +521,7 @@ impl<'a> Plan<'a> {
                     left.extend(take_down(site, links).err());
                 }
                 for problem in left {
-                    log.error(&format!("this could not be undone: {}", crate::out::chain(&problem)));
+                    log.error(&format!("this could not be undone: {}", abi::text::chain(&problem)));
                 }
             }
         }

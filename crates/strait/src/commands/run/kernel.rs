@@ -17,7 +17,7 @@ use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};
 use super::{controller_port, interfaces, lost_packets, ports};
 use crate::cli::{self, RunArgs, RunTarget};
 use crate::frontend::Texts;
-use crate::out::chain;
+use abi::text::chain;
 use harness::targets::kernel::At;
 
 /// The interfaces and the program.
@@ -144,7 +144,7 @@ impl Kernel {
         self.running = Some(next);
         // The packets have changed over: what is left of the old program is no reason to say that they have not.
         if let Err(why) = old.remove() {
-            eprintln!("warning: the previous program is not removed whole: {}", chain(&why.into()));
+            eprintln!("warning: the previous program is not removed whole: {}", chain(&why));
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};
 use super::{controller_port, driver, lost_packets, ports, queues};
 use crate::cli::{RunArgs, RunTarget};
 use crate::frontend::Texts;
-use crate::out::chain;
+use abi::text::chain;
 
 /// The ports and the workers.
 pub struct Native {

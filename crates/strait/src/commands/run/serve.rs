@@ -14,7 +14,7 @@ use p4runtime::server::{Compiled, Server};
 use super::links::Links;
 use super::machine::Machine;
 use crate::cli::RunArgs;
-use crate::out::chain;
+use abi::text::chain;
 
 /// The address that stands for the standard input: a socket that listens already.
 pub const INHERITED: &str = "-";

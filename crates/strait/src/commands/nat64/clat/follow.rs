@@ -94,7 +94,7 @@ impl Follower {
                 Some(found)
             }
             Err(error) => {
-                self.trouble = Some(crate::out::chain(&error));
+                self.trouble = Some(abi::text::chain(&error));
                 None
             }
         }

@@ -149,7 +149,7 @@ impl Keeper {
             let failed = self.adapt(before.as_ref(), found).err();
             self.busy = failed.as_ref().is_some_and(is_locked);
             let failed = failed.filter(|error| !is_locked(error));
-            self.failed = failed.map(|error| (crate::out::chain(&error), Instant::now()));
+            self.failed = failed.map(|error| (abi::text::chain(&error), Instant::now()));
         }
         if self.network_trouble() != said {
             // The next check tells it.
@@ -220,7 +220,7 @@ impl Keeper {
         self.hangup = None;
         match result {
             Ok(()) => self.log.info(&format!("{} was read again and applied", path.display())),
-            Err(error) => self.log.error(&crate::out::chain(&error)),
+            Err(error) => self.log.error(&abi::text::chain(&error)),
         }
     }
 
@@ -288,7 +288,7 @@ impl Keeper {
             Ok(trouble) => self.trouble = trouble,
             // What another process applies at the moment is finished first, and then it is what is kept.
             Err(_) if self.busy => return,
-            Err(error) => self.trouble = vec![crate::out::chain(&error)],
+            Err(error) => self.trouble = vec![abi::text::chain(&error)],
         }
         for trouble in self.trouble.iter().filter(|trouble| !before.contains(trouble)) {
             self.log.warning(trouble);

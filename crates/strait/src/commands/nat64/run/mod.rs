@@ -41,7 +41,7 @@ pub fn run(args: &KeepArgs) -> ExitCode {
     let code = match keep(args, log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            log.error(&crate::out::chain(&error));
+            log.error(&abi::text::chain(&error));
             ExitCode::FAILURE
         }
     };
