@@ -221,9 +221,9 @@ pub fn component(text: &str, longest: usize) -> String {
 }
 
 /// An error with its causes in one text. Most errors say their cause themselves, and then it is not repeated.
-pub fn chain(error: &(dyn Error + Send + Sync + 'static)) -> String {
+pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
-    let causes = std::iter::successors(Some(error as &dyn Error), |error| error.source());
+    let causes = std::iter::successors(Some(error), |error| (**error).source());
     for cause in causes.map(ToString::to_string).filter(|cause| !cause.is_empty()) {
         if !text.contains(&cause) {
             let between = if text.is_empty() { "" } else { ": " };

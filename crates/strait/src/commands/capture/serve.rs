@@ -122,7 +122,7 @@ fn answer(mut stream: UnixStream, run: &Run, busy: &AtomicBool) {
     // The command may have gone.
     let _ = match result {
         Ok(()) => send(&mut stream, Kind::End, &[]),
-        Err(why) => send(&mut stream, Kind::Failed, chain(&why).as_bytes()),
+        Err(why) => send(&mut stream, Kind::Failed, chain(&*why).as_bytes()),
     };
 }
 

@@ -78,7 +78,7 @@ impl Prompt<'_> {
                 Ok(Some(Outcome::Ended)) => return Ok(Outcome::Ended),
                 Ok(Some(Outcome::Status(status))) => last = status,
                 Err(why) => {
-                    eprintln!("error: {}", chain(&why));
+                    eprintln!("error: {}", chain(&*why));
                     last = 1;
                 }
             }

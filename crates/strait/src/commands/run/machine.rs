@@ -135,7 +135,7 @@ fn to_client(why: &anyhow::Error) -> String {
             eprintln!("a program was pushed that cannot be compiled: {refusal}");
             refusal.brief()
         }
-        _ => chain(why),
+        _ => chain(&**why),
     }
 }
 

@@ -76,7 +76,7 @@ impl Target for Native {
         let Object { code: Code::Native(object), texts } = machine::object(object)? else {
             return Err("the program is for another target".to_string());
         };
-        let program = object.load().map_err(|why| chain(&why))?;
+        let program = object.load().map_err(|why| chain(&*why))?;
         let mut memory = program.memory().clone();
         memory.listen(self.log).map_err(|why| why.to_string())?;
         self.loaded = Some((program, memory, texts));

@@ -5,10 +5,9 @@ use io::ebpf::{KernelProgram, Lane, XdpChoice, XdpOptions};
 use io::link::{Link, sysctl};
 use nat64::{Config, Lanes, XdpMode as Wanted};
 
-use super::conflicts::Present;
-use super::owner::Owner;
-use super::wiring::{Ground, Step};
-use super::{DIRECT_PORT, ROUTED_PORT};
+use crate::conflicts::Present;
+use crate::owner::Owner;
+use crate::wiring::{DIRECT_PORT, Ground, ROUTED_PORT, Step};
 
 /// A lane as a configuration wants it. The interface that it goes past is the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
