@@ -15,7 +15,7 @@ const RFCS: [u32; 17] =
 /// Where cases are, and what stands before their names.
 const CASES: [(&str, &str); 2] = [("apps/nat64/cases", ""), ("apps/nat64-stateful/cases", "stateful/")];
 /// Where Rust tests are named.
-const TESTS: [&str; 3] = ["crates/strait/tests", "crates/nat64/src", "crates/strait/src/commands/nat64"];
+const TESTS: [&str; 3] = ["crates/strait/tests", "crates/nat64/src", "crates/translator/src"];
 
 const HEAD: &str = "# What the RFCs demand of a translator\n\n\
     Made by `cargo xtask compliance` from apps/nat64/requirements/; edit those files instead. A test checks that the code and the cases exist. The demands are in our words; the RFC's own words win.\n\n\

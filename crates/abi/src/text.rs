@@ -5,6 +5,7 @@
 //! this reader cannot take for something else.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::ops::Deref;
 
@@ -219,6 +220,19 @@ pub fn component(text: &str, longest: usize) -> String {
     first.chars().chain(text.chars().map(plain)).take(longest).collect()
 }
 
+/// An error with its causes in one text. Most errors say their cause themselves, and then it is not repeated.
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = String::new();
+    let causes = std::iter::successors(Some(error), |error| (**error).source());
+    for cause in causes.map(ToString::to_string).filter(|cause| !cause.is_empty()) {
+        if !text.contains(&cause) {
+            let between = if text.is_empty() { "" } else { ": " };
+            text = format!("{text}{between}{cause}");
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,5 +301,26 @@ mod tests {
             assert!(!name.starts_with('-'), "{name:?}");
         }
         assert_eq!(component("router.p4_16", 32), "router_p4_16");
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        #[derive(Debug)]
+        struct Said(&'static str, Option<std::io::Error>);
+        impl fmt::Display for Said {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.0)
+            }
+        }
+        impl Error for Said {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                self.1.as_ref().map(|cause| cause as &(dyn Error + 'static))
+            }
+        }
+        let refused = || Some(std::io::Error::from_raw_os_error(13));
+        let text = "cannot read: Permission denied (os error 13)\n  hint: …";
+        assert_eq!(chain(&Said(text, refused())), text);
+        assert_eq!(chain(&Said("cannot write", refused())), "cannot write: Permission denied (os error 13)");
+        assert_eq!(chain(&Said("cannot write", None)), "cannot write");
     }
 }

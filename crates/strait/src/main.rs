@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     out::until_closed(|| match run(&Cli::parse()) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", out::chain(&error));
+            eprintln!("error: {}", abi::text::chain(&*error));
             ExitCode::from(1)
         }
     })

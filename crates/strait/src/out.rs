@@ -41,18 +41,6 @@ pub fn until_closed(command: impl FnOnce() -> ExitCode + std::panic::UnwindSafe)
     }
 }
 
-/// An error with its causes in one text. Most errors say their cause themselves, and then it is not repeated.
-pub fn chain(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
-        if !text.contains(&cause) {
-            let between = if text.is_empty() { "" } else { ": " };
-            text = format!("{text}{between}{cause}");
-        }
-    }
-    text
-}
-
 /// Prints to the standard output.
 pub fn stdout(text: Arguments<'_>) {
     // Names, texts and file names may hold commands for terminals, wherever they come from.
@@ -87,22 +75,5 @@ impl Write for Stdout {
     fn flush(&mut self) -> io::Result<()> {
         printed(io::stdout().lock().flush());
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use anyhow::Context as _;
-
-    use super::*;
-
-    #[test]
-    fn a_cause_is_said_once() {
-        let refused = io::Error::from_raw_os_error(13);
-        let said =
-            anyhow::Error::new(refused).context("cannot read: Permission denied (os error 13)\n  hint: …");
-        assert_eq!(chain(&said), "cannot read: Permission denied (os error 13)\n  hint: …");
-        let other: anyhow::Result<()> = Err(anyhow::anyhow!("no space")).context("cannot write");
-        assert_eq!(chain(&other.unwrap_err()), "cannot write: no space");
     }
 }

@@ -436,17 +436,10 @@ fn with_tag(mut packet: Vec<u8>, tag: u32) -> Vec<u8> {
     packet
 }
 
-/// The process of `strait run` or `strait test` that has loaded an instance, by the instance's name; `None` if it is a translator's.
-pub fn process_of(instance: &str) -> Option<u32> {
-    let (kind, number) = (instance.split_once('-')?.0, instance.rsplit_once('-')?.1);
-    let process = number.parse().ok()?;
-    ["run", "test"].contains(&kind).then_some(process)
-}
-
 /// Removes instances that killed processes left behind. The names of instances contain the id of the process.
 pub fn sweep() -> anyhow::Result<()> {
     for name in Instance::all()? {
-        if process_of(&name).is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
+        if Instance::process_of(&name).is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
             Instance::remove_by_name(&name)?;
         }
     }

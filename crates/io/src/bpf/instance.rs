@@ -285,6 +285,13 @@ impl Instance {
         Ok(dead)
     }
 
+    /// The process of `strait run` or `strait test` that has loaded an instance, by the instance's name; `None` if it is a translator's.
+    pub fn process_of(name: &str) -> Option<u32> {
+        let (kind, number) = (name.split_once('-')?.0, name.rsplit_once('-')?.1);
+        let process = number.parse().ok()?;
+        ["run", "test"].contains(&kind).then_some(process)
+    }
+
     /// Whether all interfaces of an instance that had some are gone.
     fn is_dead(&self) -> Result<bool> {
         let links = list(&self.path.join("links"))?;

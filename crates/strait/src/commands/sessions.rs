@@ -24,9 +24,9 @@ use io::native::{Batch, NativeProgram, Object};
 use nat64::{Config, config, expire_times, resize};
 use serde::Serialize;
 
-use super::nat64::Bundle;
 use super::over_memory::{Cost, SMALLEST, scaled};
 use crate::cli::{SessionsApp, SessionsArgs, SessionsTarget};
+use translator::Bundle;
 
 /// The pool of the measurements: addresses for benchmarks (RFC 2544), which never leave this process.
 const CONFIG: &str = "[nat64]\nmode = \"stateful\"\nprefix = \"64:ff9b:1::/96\"\npool = [\"198.18.0.0/16\"]\n\
@@ -152,7 +152,7 @@ fn native(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
     let mut manifest = bundle.native_manifest()?;
     resize(&config, &mut manifest);
     let object = Object::make_or(bundle.c, &bundle.prepared)?;
-    let mut wanted = super::nat64::desired(&config, &manifest)?;
+    let mut wanted = translator::desired(&config, &manifest)?;
     wanted.entities.extend(config.stateful.iter().flat_map(expire_times));
     let (mut established, mut last, mut bytes) = (Vec::new(), None, None);
     for &workers in &args.workers {
@@ -292,7 +292,7 @@ fn kernel(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
     );
     let mut manifest = bundle.manifest()?;
     resize(&config, &mut manifest);
-    let wanted = super::nat64::desired(&config, &manifest)?;
+    let wanted = translator::desired(&config, &manifest)?;
     let (mut established, mut last) = (Vec::new(), None);
     for &workers in &args.workers {
         drop(last.take());

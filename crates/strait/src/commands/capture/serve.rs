@@ -13,7 +13,7 @@ use io::local::{Listener, Place};
 use super::link::{Kind, Request, send};
 use super::{replay, session};
 use crate::commands::run::machine::Machine;
-use crate::out::chain;
+use abi::text::chain;
 
 /// The time until connections are taken again after none could be taken.
 const RETRY: Duration = Duration::from_secs(1);
@@ -122,7 +122,7 @@ fn answer(mut stream: UnixStream, run: &Run, busy: &AtomicBool) {
     // The command may have gone.
     let _ = match result {
         Ok(()) => send(&mut stream, Kind::End, &[]),
-        Err(why) => send(&mut stream, Kind::Failed, chain(&why).as_bytes()),
+        Err(why) => send(&mut stream, Kind::Failed, chain(&*why).as_bytes()),
     };
 }
 

@@ -14,7 +14,7 @@ use grpc::client::ClientError;
 
 use super::connect;
 use crate::cli::clients::{ControllerArgs, ControllerCommand};
-use crate::commands::nat64;
+use crate::commands::nat64::log;
 use crate::planes::BuiltIn;
 
 /// The interval at which a server that is away is tried again.
@@ -32,7 +32,7 @@ pub fn run(args: &ControllerArgs) -> anyhow::Result<()> {
             (format!("nat44:{pool}").parse().map_err(|why: String| anyhow!(why))?, Vec::new())
         }
         ControllerCommand::Nat64 { config } => {
-            (BuiltIn::Nat64(Box::new(nat64::controlled(config)?)), Vec::new())
+            (BuiltIn::Nat64(Box::new(translator::source::controlled(config, &log::plain())?)), Vec::new())
         }
     };
     io::signals::at_end(|| STOP.store(true, Ordering::Release))?;

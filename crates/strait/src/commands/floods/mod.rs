@@ -22,9 +22,9 @@ use serde::Serialize;
 
 pub use self::packets::Flood;
 use self::packets::{Targets, of_host, outside, syn_of_host};
-use super::nat64::Bundle;
-use super::nat64::counting::Counting;
 use crate::cli::FloodsArgs;
+use translator::Bundle;
+use translator::counting::Counting;
 
 /// Addresses for benchmarks (RFC 2544), which never leave this process.
 const CONFIG: &str =
@@ -171,8 +171,8 @@ impl<'a> Bench<'a> {
         object: &Object,
         manifest: &Manifest,
     ) -> anyhow::Result<Self> {
-        let config_of = super::nat64::source::keep_secret(config.clone(), None)?;
-        let mut wanted = super::nat64::desired(&config_of, manifest)?;
+        let config_of = translator::source::keep_secret(config.clone(), None)?;
+        let mut wanted = translator::desired(&config_of, manifest)?;
         wanted.entities.extend(config_of.stateful.iter().flat_map(expire_times));
         let program = NativeProgram::load(object, manifest, &[])?;
         plan::apply(&mut program.memory().clone(), &wanted)?;

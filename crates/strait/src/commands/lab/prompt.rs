@@ -13,7 +13,7 @@ use io::signals::{self, Signal};
 
 use super::capture::Capture;
 use super::{Built, inside, owner, pings};
-use crate::out::chain;
+use abi::text::chain;
 
 /// The interval at which a command that runs is looked at.
 const TURN: Duration = Duration::from_millis(10);
@@ -78,7 +78,7 @@ impl Prompt<'_> {
                 Ok(Some(Outcome::Ended)) => return Ok(Outcome::Ended),
                 Ok(Some(Outcome::Status(status))) => last = status,
                 Err(why) => {
-                    eprintln!("error: {}", chain(&why));
+                    eprintln!("error: {}", chain(&*why));
                     last = 1;
                 }
             }

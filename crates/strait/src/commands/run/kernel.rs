@@ -17,7 +17,7 @@ use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};
 use super::{controller_port, interfaces, lost_packets, ports};
 use crate::cli::{self, RunArgs, RunTarget};
 use crate::frontend::Texts;
-use crate::out::chain;
+use abi::text::chain;
 use harness::targets::kernel::At;
 
 /// The interfaces and the program.
@@ -144,7 +144,7 @@ impl Kernel {
         self.running = Some(next);
         // The packets have changed over: what is left of the old program is no reason to say that they have not.
         if let Err(why) = old.remove() {
-            eprintln!("warning: the previous program is not removed whole: {}", chain(&why.into()));
+            eprintln!("warning: the previous program is not removed whole: {}", chain(&why));
         }
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Target for Kernel {
         let Object { code: Code::Kernel(object), texts } = machine::object(object)? else {
             return Err("the program is for another target".to_string());
         };
-        let loaded = self.load_object(&object).map_err(|why| chain(&why))?;
+        let loaded = self.load_object(&object).map_err(|why| chain(&*why))?;
         self.discard();
         self.loaded = Some(loaded);
         self.loaded_texts = Some(texts);
@@ -182,7 +182,7 @@ impl Target for Kernel {
         let mut next = self.loaded.take().ok_or("no program is loaded")?;
         let texts = self.loaded_texts.take();
         if let Some(old) = self.running.take() {
-            self.replace(old, next).map_err(|why| chain(&why))?;
+            self.replace(old, next).map_err(|why| chain(&*why))?;
             self.texts = texts;
             return Ok(());
         }
@@ -194,7 +194,7 @@ impl Target for Kernel {
             }
             Err(why) => {
                 let _ = next.remove();
-                Err(chain(&why))
+                Err(chain(&*why))
             }
         }
     }

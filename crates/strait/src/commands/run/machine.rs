@@ -14,7 +14,7 @@ use p4runtime::server::{CompileError, Compiled, Compiler, Target};
 use super::budget::Budget;
 use crate::cli::{Preprocess, RunTarget};
 use crate::frontend::{self, Texts};
-use crate::out::chain;
+use abi::text::chain;
 use harness::targets::kernel::{self, At};
 use harness::targets::native;
 
@@ -135,7 +135,7 @@ fn to_client(why: &anyhow::Error) -> String {
             eprintln!("a program was pushed that cannot be compiled: {refusal}");
             refusal.brief()
         }
-        _ => chain(why),
+        _ => chain(&**why),
     }
 }
 

@@ -18,7 +18,7 @@ use super::machine::{self, Code, Form, Machine, Object, Packets, Totals};
 use super::{controller_port, driver, lost_packets, ports, queues};
 use crate::cli::{RunArgs, RunTarget};
 use crate::frontend::Texts;
-use crate::out::chain;
+use abi::text::chain;
 
 /// The ports and the workers.
 pub struct Native {
@@ -76,7 +76,7 @@ impl Target for Native {
         let Object { code: Code::Native(object), texts } = machine::object(object)? else {
             return Err("the program is for another target".to_string());
         };
-        let program = object.load().map_err(|why| chain(&why))?;
+        let program = object.load().map_err(|why| chain(&*why))?;
         let mut memory = program.memory().clone();
         memory.listen(self.log).map_err(|why| why.to_string())?;
         self.loaded = Some((program, memory, texts));

@@ -14,7 +14,7 @@ use p4runtime::server::{Compiled, Server};
 use super::links::Links;
 use super::machine::Machine;
 use crate::cli::RunArgs;
-use crate::out::chain;
+use abi::text::chain;
 
 /// The address that stands for the standard input: a socket that listens already.
 pub const INHERITED: &str = "-";
@@ -56,7 +56,7 @@ impl Host {
         if links.followed(told.is_ok())
             && let Err(why) = told
         {
-            eprintln!("members of action profiles that watch ports are as before: {}", chain(&why));
+            eprintln!("members of action profiles that watch ports are as before: {}", chain(&*why));
         }
     }
 
@@ -86,7 +86,7 @@ impl Host {
         let source = args.program.as_ref().and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
         device.with(|server| {
             server
-                .start(compiled, source, |device| prepare(device).map_err(|why| chain(&why)))
+                .start(compiled, source, |device| prepare(device).map_err(|why| chain(&*why)))
                 .map_err(|why| anyhow!(why.message))
         })
     }

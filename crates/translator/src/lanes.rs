@@ -5,11 +5,9 @@ use io::ebpf::{KernelProgram, Lane, XdpChoice, XdpOptions};
 use io::link::{Link, sysctl};
 use nat64::{Config, Lanes, XdpMode as Wanted};
 
-use super::conflicts::Present;
-use super::owner::Owner;
-use super::wiring::{Ground, Step};
-use super::{DIRECT_PORT, ROUTED_PORT};
-use harness::targets::kernel::process_of;
+use crate::conflicts::Present;
+use crate::owner::Owner;
+use crate::wiring::{DIRECT_PORT, Ground, ROUTED_PORT, Step};
 
 /// A lane as a configuration wants it. The interface that it goes past is the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,7 +198,7 @@ impl Ground<'_> {
     /// else.
     fn foreign(&self, way: &Way) -> Option<(String, String)> {
         let all = bpf::ours(way.index).unwrap_or_default();
-        let run = all.iter().find_map(|found| Some((found, process_of(&found.instance)?)));
+        let run = all.iter().find_map(|found| Some((found, bpf::Instance::process_of(&found.instance)?)));
         if let Some((found, process)) = run {
             return Some((
                 format!(

@@ -14,8 +14,8 @@ use nat64::{Config, Found, config};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::Bundle;
-use super::owner::Site;
+use crate::bundle::Bundle;
+use crate::owner::Site;
 
 /// The note of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,22 +61,24 @@ pub struct Record {
 pub struct Numbers {
     /// The hash of the object from which the program was loaded: readers must know the layout of its maps.
     pub object: String,
+    /// Those of its programs.
     pub programs: Vec<u32>,
+    /// Those of its maps, by their names.
     pub maps: BTreeMap<String, u32>,
-    /// The tables that learn, and what they are like ([`form`]): a new version keeps the entries of those that are the same.
+    /// The tables that learn, and the hash of what their entries are like: a new version keeps the entries of those that are the same.
     #[serde(default)]
     pub learning: BTreeMap<String, String>,
 }
 
 /// The hash of what entries of a table are like.
-pub fn form(table: &Table) -> String {
+pub(crate) fn form(table: &Table) -> String {
     let parts = serde_json::to_vec(&(&table.keys, &table.actions, &table.layout, table.size));
     hash(&parts.unwrap_or_default())
 }
 
 impl Numbers {
     /// Those of a program that was loaded from an object of this version.
-    pub fn of(bundle: &Bundle, program: &mut KernelProgram) -> anyhow::Result<Self> {
+    pub(crate) fn of(bundle: &Bundle, program: &mut KernelProgram) -> anyhow::Result<Self> {
         let manifest = program.manifest().clone();
         let learns = |table: &&Table| table.layout.as_ref().is_some_and(|layout| layout.learning.is_some());
         let learning = manifest.tables.iter().filter(learns);
@@ -92,19 +94,25 @@ impl Numbers {
 /// A sysctl that `up` changed, and `down` sets back if nobody else has changed it since.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
+    /// Its path below /proc/sys.
     pub key: String,
+    /// The value that it had.
     pub from: String,
+    /// The value that `up` gave it.
     pub to: String,
 }
 
 /// The text of a configuration file, and where it is.
 #[derive(Clone, Debug)]
 pub struct File {
+    /// The path by which it is recognised again. Nothing is read from there.
     pub path: PathBuf,
+    /// The text.
     pub text: String,
 }
 
 impl File {
+    /// Reads a file.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -132,13 +140,13 @@ impl File {
 }
 
 /// The path by which a file is recognised again: without links, if the file exists.
-pub fn absolute(path: &Path) -> PathBuf {
+pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
 }
 
 impl Record {
     /// The record of a file that is applied now. Translation goes on if `before` is the record of the same site.
-    pub fn new(site: &Site, file: &File, config: &Config, before: Option<&Record>) -> Self {
+    pub(crate) fn new(site: &Site, file: &File, config: &Config, before: Option<&Record>) -> Self {
         let now = now();
         Self {
             instance: site.instance.clone(),
@@ -162,12 +170,12 @@ impl Record {
     }
 
     /// The record in the note of an instance; `None` if there is none that this version understands.
-    pub fn of(instance: &Instance) -> Option<Self> {
+    pub(crate) fn of(instance: &Instance) -> Option<Self> {
         serde_json::from_str(&instance.note().ok()??).ok()
     }
 
     /// The record of a site, also if its pins are not visible here.
-    pub fn find(site: &Site) -> Option<Self> {
+    pub(crate) fn find(site: &Site) -> Option<Self> {
         if let Ok(instance) = Instance::open(&site.instance) {
             return Self::of(&instance);
         }
@@ -178,7 +186,7 @@ impl Record {
     }
 
     /// The records of all sites of this namespace, also of those whose pins are not visible here.
-    pub fn all() -> anyhow::Result<Vec<Self>> {
+    pub(crate) fn all() -> anyhow::Result<Vec<Self>> {
         let instances = Site::all()?.into_iter().filter_map(|site| Instance::open(&site.instance).ok());
         let mut all: Vec<Self> = instances.filter_map(|instance| Self::of(&instance)).collect();
         let suffix = format!("-{}", io::netns::id()?);
@@ -193,7 +201,7 @@ impl Record {
         Ok(all)
     }
 
-    pub fn write(&self, instance: &Instance) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, instance: &Instance) -> anyhow::Result<()> {
         let text = serde_json::to_string(self)?;
         Ok(instance.set_note(&text)?)
     }
@@ -213,7 +221,7 @@ impl Record {
     }
 
     /// The program of a site whose pins are not visible here, for reading; `None` if it is that of another version or gone.
-    pub fn program(&self) -> Option<KernelProgram> {
+    pub(crate) fn program(&self) -> Option<KernelProgram> {
         let bundle = Bundle::all().into_iter().find(|bundle| self.kernel.object == hash(bundle.object))?;
         KernelProgram::unseen(&bundle.manifest().ok()?, &self.instance, &self.kernel.maps).ok()
     }
@@ -231,8 +239,11 @@ impl Record {
 /// Whether a file is still what was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drift {
+    /// It is.
     Same,
+    /// It says something else now.
     Differs,
+    /// It cannot be read.
     Missing,
 }
 
@@ -242,7 +253,7 @@ fn hash(bytes: &[u8]) -> String {
 }
 
 /// The time in seconds since 1970.
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 

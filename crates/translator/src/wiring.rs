@@ -8,11 +8,25 @@ use io::bpf::{Hook, Instance, XdpMode};
 use io::ebpf::{EgressPort, KernelProgram, Lane};
 use io::link::{Beside, Change, Handle, Link, Prefix, Proxy, Route, features, sysctl};
 use nat64::{Config, Stateful};
+use serde::Serialize;
 
-use super::conflicts::{self, Present, Routing, Whose};
-use super::lanes::Way;
-use super::owner::{self, Owner, PROTOCOL, Site};
-use super::{AGAIN_PORT, Bundle, DEVICE_MTU, PORT};
+use crate::bundle::Bundle;
+use crate::conflicts::{self, Present, Routing, Whose};
+use crate::lanes::Way;
+use crate::owner::{self, Owner, PROTOCOL, Site};
+
+/// The P4 ports of packets that arrive through the device, through a lane from which the kernel routes them on, and through one that sends them to the
+/// next hop itself.
+const PORT: u32 = 0;
+pub const ROUTED_PORT: u32 = 1;
+pub const DIRECT_PORT: u32 = 2;
+/// That of packets which come to the device out of a translator, and that of the device of a process, which cannot tell these.
+const AGAIN_PORT: u32 = 4;
+pub const BLIND_PORT: u32 = 5;
+
+/// The MTU of the device. It is no limit: the kernel compares translated packets with the MTU of the interface where they leave, and the sender of
+/// one that is too large gets the error of its protocol.
+pub const DEVICE_MTU: u32 = 65_535;
 
 /// The smallest MTU with which the kernel has IPv6 on an interface (RFC 8200 section 5).
 const IPV6_LEAST: u32 = 1280;
@@ -54,10 +68,14 @@ pub enum Step {
 }
 
 /// Whether a step adds, changes or removes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Sort {
+    /// It adds.
     Add,
+    /// It changes.
     Change,
+    /// It removes.
     Remove,
 }
 
@@ -240,7 +258,7 @@ impl<'a> Ground<'a> {
         let (moved, old, yields) = (&self.moved, self.old, self.yields);
         let whose = Whose { device: &self.site.device, moved, old, yields };
         let mut routing = conflicts::plan(&routes(config, &self.site.device), &self.present, whose);
-        super::loops::plan(config, self.site, &self.present, &mut routing);
+        crate::loops::plan(config, self.site, &self.present, &mut routing);
         routing
     }
 
@@ -269,7 +287,7 @@ impl<'a> Ground<'a> {
                 Step::Attach { device: device.clone() },
             ];
             steps.extend(source_checks(device, "default", config));
-            steps.extend(super::clat::steps(self, config));
+            steps.extend(crate::clat::steps(self, config));
             return steps;
         };
         let mut steps = Vec::new();
@@ -298,7 +316,7 @@ impl<'a> Ground<'a> {
         if !self.has_program(link.index, Hook::Egress) || !self.has_program(other.index, Hook::Ingress) {
             steps.push(Step::Attach { device: device.clone() });
         }
-        steps.extend(super::clat::steps(self, config));
+        steps.extend(crate::clat::steps(self, config));
         steps
     }
 
@@ -350,7 +368,7 @@ fn present(links: &Handle, all: &[Link]) -> anyhow::Result<Present> {
 /// The routes into the device.
 pub fn routes(config: &Config, device: &str) -> Vec<Route> {
     if let Some(clat) = &config.clat {
-        return super::clat::routes(config, clat, device);
+        return crate::clat::routes(config, clat, device);
     }
     let pools = config.stateful.iter().flat_map(Stateful::prefixes);
     let v4 = config.maps.iter().map(|m| m.ipv4).chain(config.routes.iter().copied()).chain(pools);

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use io::controller::ControllerPort;
 use io::packet::PacketSocket;
 
-use super::log::Log;
+use crate::log::Log;
 
 /// The port of the program for packets that are held, as apps/nat64/sessions.p4 has it.
 pub const PORT: u32 = 3;
@@ -50,11 +50,11 @@ pub struct Holder {
 
 impl Holder {
     /// Begins. Fragments are held for `longest` in all.
-    pub fn start(device: &str, longest: Duration, log: Log) -> anyhow::Result<Self> {
+    pub fn start(device: &str, longest: Duration, log: &Log) -> anyhow::Result<Self> {
         let port = ControllerPort::create()?;
         let (index, back) = (port.index(), PacketSocket::open(device)?);
         let ended = Arc::new(AtomicBool::new(false));
-        let stop = ended.clone();
+        let (stop, log) = (ended.clone(), log.clone());
         let thread = thread::spawn(move || {
             let mut store = Store::new(longest);
             let mut said: Option<Instant> = None;

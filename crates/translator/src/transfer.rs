@@ -29,8 +29,9 @@ use nat64::flows::{Binding, OPENED, STATES, Session, Timer};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::sessions::Running;
-use crate::cli::{ImportArgs, SelectArgs};
+use crate::flows::Running;
+use crate::flows::lists::end6;
+use crate::select::Select;
 
 const FORMAT: &str = "strait-nat64-sessions";
 const VERSION: u32 = 1;
@@ -71,26 +72,22 @@ enum Kind {
     Session,
 }
 
-/// Writes all bindings and sessions.
-pub fn export(args: &SelectArgs) -> anyhow::Result<()> {
-    let mut running = Running::open(args)?;
+/// Calls `each` with the lines of all bindings and sessions.
+pub fn export(select: &Select, each: &mut dyn FnMut(&str) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let mut running = Running::open(select)?;
     let now = KernelProgram::now();
     let idle = |timer: Timer| timer.map(|(profile, since)| (profile, now.saturating_sub(since) / 1000));
-    let print = |line: &Line| {
-        if let Ok(text) = serde_json::to_string(line) {
-            println!("{text}");
-        }
-    };
-    println!("{}", json!({"format": FORMAT, "version": VERSION}));
+    each(&json!({"format": FORMAT, "version": VERSION}).to_string())?;
+    let mut line = |line: &Line| each(&serde_json::to_string(line)?);
     running.each_binding(|binding| {
         // A static one is in the configuration. A port that was claimed for nothing has no host.
         let Some((profile, idle)) = idle(binding.timer).filter(|(profile, _)| *profile >= OWNER) else {
-            return;
+            return Ok(());
         };
-        print(&Line {
+        line(&Line {
             kind: Kind::Binding,
             protocol: binding.protocol.name().to_string(),
-            host: SocketAddrV6::new(binding.host.0, binding.host.1, 0, 0),
+            host: end6(binding.host),
             address: SocketAddrV4::new(binding.address.0, binding.address.1),
             remote: None,
             opened: None,
@@ -98,14 +95,14 @@ pub fn export(args: &SelectArgs) -> anyhow::Result<()> {
             established: Some(binding.established),
             profile,
             idle,
-        });
+        })
     })?;
     running.each_session(|session| {
-        let Some((profile, idle)) = idle(session.timer) else { return };
-        print(&Line {
+        let Some((profile, idle)) = idle(session.timer) else { return Ok(()) };
+        line(&Line {
             kind: Kind::Session,
             protocol: session.protocol.name().to_string(),
-            host: SocketAddrV6::new(session.host.0, session.host.1, 0, 0),
+            host: end6(session.host),
             address: SocketAddrV4::new(session.address.0, session.address.1),
             remote: Some(SocketAddrV4::new(session.remote.0, session.remote.1)),
             opened: Some(session.opened),
@@ -113,53 +110,43 @@ pub fn export(args: &SelectArgs) -> anyhow::Result<()> {
             established: None,
             profile,
             idle,
-        });
+        })
     })
 }
 
 /// What has become of the lines of a file.
-#[derive(Debug, Default, Serialize)]
-struct Counts {
-    bindings: u64,
-    sessions: u64,
-    /// They are there already, or something else has their key.
-    known: u64,
-    /// The configuration does not allow them.
-    refused: u64,
-    /// Their time has passed, or their binding was not imported.
-    dead: u64,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// The device of the translator.
+    #[serde(skip)]
+    pub device: String,
+    /// The number of bindings that were added.
+    pub bindings: u64,
+    /// The number of sessions that were added.
+    pub sessions: u64,
+    /// The number of those that are there already, or whose key something else has.
+    pub known: u64,
+    /// The number of those that the configuration does not allow.
+    pub refused: u64,
+    /// The number of those whose time has passed, or whose binding was not imported.
+    pub dead: u64,
 }
 
-/// Adds the bindings and sessions of a file. A file that is not good changes nothing.
-pub fn import(args: &ImportArgs) -> anyhow::Result<()> {
-    let lines = read(args)?;
-    let (mut running, _alone) = Running::alone(&args.of)?;
-    let (now, mut counts) = (KernelProgram::now(), Counts::default());
+/// Adds the bindings and sessions of a text. `name` is that of its file. A text that is not good changes nothing.
+pub fn import(select: &Select, name: &str, text: impl Read) -> anyhow::Result<Imported> {
+    let lines = read(name, text)?;
+    let (mut running, _alone) = Running::alone(select)?;
+    let (now, mut counts) = (KernelProgram::now(), Imported::default());
     for line in &lines {
         add(&mut running, line, now, &mut counts)?;
     }
     running.program.free_all_retired()?;
-    match args.of.json {
-        true => println!("{}", serde_json::to_string(&counts)?),
-        false => println!(
-            "{}: {} bindings and {} sessions are added; {} were known, {} are not allowed by the file, {} are too old or without a binding",
-            running.device, counts.bindings, counts.sessions, counts.known, counts.refused, counts.dead
-        ),
-    }
-    Ok(())
+    Ok(Imported { device: running.device, ..counts })
 }
 
-/// Reads and checks the whole file.
-fn read(args: &ImportArgs) -> anyhow::Result<Vec<Line>> {
-    let (name, input): (_, Box<dyn Read>) = match args.file.to_str() {
-        Some("-") => ("standard input".to_string(), Box::new(std::io::stdin())),
-        _ => {
-            let name = args.file.display().to_string();
-            let file = std::fs::File::open(&args.file).with_context(|| format!("cannot read {name}"))?;
-            (name, Box::new(file))
-        }
-    };
-    let mut all = BufReader::new(input).lines();
+/// Reads and checks the whole text.
+fn read(name: &str, text: impl Read) -> anyhow::Result<Vec<Line>> {
+    let mut all = BufReader::new(text).lines();
     let first = all.next().transpose()?.unwrap_or_default();
     let header: Header = serde_json::from_str(&first).with_context(|| {
         format!("{name} line 1: this is not what `strait nat64 export` writes; nothing was changed")
@@ -201,7 +188,7 @@ fn check(line: &Line) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn add(running: &mut Running, line: &Line, now: u64, counts: &mut Counts) -> anyhow::Result<()> {
+fn add(running: &mut Running, line: &Line, now: u64, counts: &mut Imported) -> anyhow::Result<()> {
     let Some(protocol) = Protocol::named(&line.protocol) else { return Ok(()) };
     let (host, address) = ((*line.host.ip(), line.host.port()), (*line.address.ip(), line.address.port()));
     if !running.stateful.allows(protocol, host.0, address.0, address.1) {

@@ -8,7 +8,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use nat64::{Clat, Found, discovery::Origin};
 use sha2::{Digest as _, Sha256};
 
-use super::super::owner::{PROTOCOL, Site};
+use crate::owner::{PROTOCOL, Site};
 
 /// The length of the networks in which hosts choose the rest of their addresses (RFC 4291 section 2.5.1).
 const NETWORK: u8 = 64;

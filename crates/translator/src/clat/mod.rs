@@ -14,10 +14,11 @@ use io::bpf::Instance;
 use io::link::{Handle, Prefix, Proxy, Route, sysctl};
 use nat64::{Clat, Config, Found, discovery::Origin};
 
-use super::ipv4_mtu;
-use super::owner::{PROTOCOL, Site};
-use super::record::{Changed, Record};
-use super::wiring::{Ground, Step};
+use crate::configured::{device, ipv4_mtu};
+use crate::log::Log;
+use crate::owner::{PROTOCOL, Site};
+use crate::record::{Changed, Record};
+use crate::wiring::{Ground, Step};
 
 /// The metric of the route to the translator's IPv6 address: the kernel's usual one (IP6_RT_PRIO_USER). It is named so that the route may be
 /// inside the uplink's network.
@@ -26,7 +27,7 @@ const USUAL: u32 = 1024;
 /// A configuration that translates: of a CLAT, with what follows from its network. Without a prefix in the file there must be a `run` that finds it.
 pub fn complete(config: Config, links: &Handle) -> anyhow::Result<Config> {
     let Some(clat) = &config.clat else { return Ok(config) };
-    let device = super::device(&config);
+    let device = device(&config);
     if let Some(prefix) = config.prefix {
         let found = place::find(clat, device, prefix, Origin::File, None, links)?;
         return Ok(config.with(found));
@@ -160,12 +161,12 @@ pub fn changed(site: &Site, steps: &[Step], before: Option<&Record>) -> Vec<Chan
 }
 
 /// Sets sysctls back, the last one first, if they still have the value that we gave them. Those of interfaces that are gone are gone too.
-pub fn restore(record: Option<&Record>) {
+pub fn restore(record: Option<&Record>, log: &Log) {
     for Changed { key, from, to } in record.iter().flat_map(|record| &record.sysctls).rev() {
         if sysctl::get(key).is_ok_and(|value| value == *to)
             && let Err(error) = sysctl::set(key, from)
         {
-            eprintln!("warning: {error}");
+            log.warning(&error.to_string());
         }
     }
 }

@@ -46,7 +46,7 @@ impl Follower {
         let clat = config.clat.as_ref()?;
         Some(Self {
             clat: Clat { found: None, ..clat.clone() },
-            device: super::super::device(config).to_string(),
+            device: crate::configured::device(config).to_string(),
             given: config.prefix,
             begun: Instant::now(),
             discovery: Discovery::default(),
@@ -94,7 +94,7 @@ impl Follower {
                 Some(found)
             }
             Err(error) => {
-                self.trouble = Some(crate::out::chain(&error));
+                self.trouble = Some(abi::text::chain(&*error));
                 None
             }
         }

@@ -1,69 +1,78 @@
-//! `run`: a process that keeps a translator as its file says.
+//! A process that keeps a translator as its file says.
 //!
 //! Packets do not need it: they are translated by the kernel, also while this process is dead. It applies the file with the same code as `up`,
 //! and then waits for events (`events`): signals, notifications of the kernel, time. What is not as it shall be is repaired
-//! (`keeper`). Of a CLAT it follows the network ([`super::clat`]). If `up` or `reload` applies another file beside it, it keeps that one; if a new
-//! version of Strait has done so, the process continues as that version.
+//! (`keeper`). Of a CLAT it follows the network. If `up` or `reload` applies another file beside it, it keeps that one; if a new
+//! version of its program has done so, that is to go on in its place.
 
 mod events;
 mod keeper;
 mod service;
 
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use io::bpf::{self, Claim};
 use io::privileges::{self, Need};
 use nat64::Config;
-use serde_json::json;
-
-use super::ageing::Ageing;
-use super::down::take_down;
-use super::log::Log;
-use super::outlet;
-use super::owner::Site;
-use super::record::File;
-use super::{described, device, need_root};
-use crate::cli::KeepArgs;
 
 use self::events::{Event, Events};
 use self::keeper::{BUSY, Keeper, is_locked};
+use crate::ageing::Ageing;
+use crate::configured::device;
+use crate::down::take_down;
+use crate::host::need_root;
+use crate::log::Log;
+use crate::owner::Site;
+use crate::record::File;
+use crate::up::Up;
 
 /// How long the end waits for another process that changes the translator. The translation goes on if that takes longer.
 const AT_END: Duration = Duration::from_millis(700);
 
-/// Translates until it is told to end.
-pub fn run(args: &KeepArgs) -> ExitCode {
-    let log = Log::new();
-    let code = match keep(args, log) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            log.error(&crate::out::chain(&error));
-            ExitCode::FAILURE
-        }
-    };
-    outlet::finish();
-    code
+/// How a translator is kept.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The configuration file, which is read again at SIGHUP.
+    pub file: PathBuf,
+    /// Whether routes are put before those of others.
+    pub force: bool,
+    /// Whether the translator is left to the kernel at the end.
+    pub keep: bool,
 }
 
-fn keep(args: &KeepArgs, log: Log) -> anyhow::Result<()> {
+/// How keeping a translator ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The process was told to end before the file was applied.
+    Early,
+    /// The translator of this device is taken down.
+    Down(String),
+    /// The translator of this device goes on without the process.
+    Left(String),
+    /// The translator goes on, and this new version of the process's program is to keep it.
+    Replaced(PathBuf),
+}
+
+/// Translates until the process is told to end, by SIGTERM or SIGINT. It tells a service manager what it does (sd_notify(3)). From its start on, the
+/// process has only the privileges that it needs. When the file is applied, `up` is called; threads may be started from then on.
+pub fn keep(options: &Options, log: &Log, up: &mut dyn FnMut(&Up)) -> anyhow::Result<Ended> {
     need_root()?;
     let mut events = Events::listen()?;
-    let file = File::read(&args.apply.of.config)?;
+    let file = File::read(&options.file)?;
     let config = file.config()?;
     let site = Site::new(device(&config))?;
     bpf::hold()?;
     let claim = claim(&site)?;
     privileges::keep(Need::Loading)?;
-    let Some(mut keeper) = start(&file, &config, args, claim, log, &mut events)? else { return Ok(()) };
+    let Some(mut keeper) = start(&file, &config, options, claim, log, &mut events)? else {
+        return Ok(Ended::Early);
+    };
+    // A thread has the privileges of the one that starts it, for as long as it lives.
     privileges::keep(Need::Network)?;
-    // Not before: a thread has the privileges of the one that starts it, for as long as it lives.
-    outlet::start();
+    up(&Up { device: keeper.site().device.clone(), config: keeper.config().clone() });
     let ageing = Ageing::start(keeper.site(), log);
-    said_up(&keeper, args);
     service::ready(&keeper.status());
     loop {
         let next = events
@@ -72,9 +81,9 @@ fn keep(args: &KeepArgs, log: Log) -> anyhow::Result<()> {
             Event::Stop => break,
             Event::Reload => {
                 service::reloading();
-                reload(&mut keeper, args);
+                reload(&mut keeper);
             }
-            _ if keeper.is_to_reload() => reload(&mut keeper, args),
+            _ if keeper.is_to_reload() => reload(&mut keeper),
             Event::Arrived => keeper.network(),
             Event::Changed => {
                 keeper.network();
@@ -90,15 +99,14 @@ fn keep(args: &KeepArgs, log: Log) -> anyhow::Result<()> {
         {
             log.info(&format!("{} is a new version, which goes on here", program.display()));
             service::reloading();
-            outlet::finish();
-            return Err(Command::new(&program).args(std::env::args_os().skip(1)).exec().into());
+            return Ok(Ended::Replaced(program));
         }
         ageing.follow(keeper.site());
         service::alive();
     }
     drop(ageing);
     service::stopping();
-    stop(keeper, args)
+    stop(&keeper, options.keep, log)
 }
 
 /// Applies the file as soon as no other process changes the translator; `None` if this one is told to end before. Nothing is waited for without
@@ -106,14 +114,14 @@ fn keep(args: &KeepArgs, log: Log) -> anyhow::Result<()> {
 fn start(
     file: &File,
     config: &Config,
-    args: &KeepArgs,
+    options: &Options,
     claim: Claim,
-    log: Log,
+    log: &Log,
     events: &mut Events,
 ) -> anyhow::Result<Option<Keeper>> {
     let (begun, mut claim) = (Instant::now(), Some(claim));
     loop {
-        match Keeper::start(file, config, args, &mut claim, log) {
+        match Keeper::start(file, config, options, &mut claim, log) {
             Err(error) if is_locked(&error) && begun.elapsed() < bpf::PATIENCE => {}
             other => return other.map(Some),
         }
@@ -124,8 +132,8 @@ fn start(
     }
 }
 
-fn reload(keeper: &mut Keeper, args: &KeepArgs) {
-    keeper.reload(args);
+fn reload(keeper: &mut Keeper) {
+    keeper.reload();
     if !keeper.is_to_reload() {
         service::ready(&keeper.status());
     }
@@ -152,26 +160,14 @@ fn claim(site: &Site) -> anyhow::Result<Claim> {
     })
 }
 
-fn said_up(keeper: &Keeper, args: &KeepArgs) {
-    let (name, config) = (&keeper.site().device, keeper.config());
-    match args.apply.of.json {
-        true => outlet::print(&json!({"device": name, "up": true}).to_string()),
-        false => outlet::print(&format!("{name} is up: {}", described(config))),
-    }
-}
-
 /// Ends the translation, or leaves it to the kernel.
-fn stop(keeper: Keeper, args: &KeepArgs) -> anyhow::Result<()> {
-    let name = keeper.site().device.clone();
-    if !args.keep {
-        // Whoever wants this process to end waits for it.
-        let _alone = bpf::lock_within(&keeper.site().instance, AT_END)?;
-        take_down(keeper.site(), &io::link::Handle::open()?)?;
+fn stop(keeper: &Keeper, keep: bool, log: &Log) -> anyhow::Result<Ended> {
+    let device = keeper.site().device.clone();
+    if keep {
+        return Ok(Ended::Left(device));
     }
-    match (args.apply.of.json, args.keep) {
-        (true, up) => outlet::print(&json!({"device": name, "up": up}).to_string()),
-        (false, true) => outlet::print(&format!("{name} goes on without this process")),
-        (false, false) => outlet::print(&format!("{name} is down")),
-    }
-    Ok(())
+    // Whoever wants this process to end waits for it.
+    let _alone = bpf::lock_within(&keeper.site().instance, AT_END)?;
+    take_down(keeper.site(), &io::link::Handle::open()?, log)?;
+    Ok(Ended::Down(device))
 }

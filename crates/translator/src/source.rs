@@ -2,18 +2,32 @@
 
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 
 use anyhow::Context;
 use io::link::{Handle, Link};
 use nat64::{Config, Stateful};
 
-use super::device;
+use crate::configured::device;
+use crate::log::Log;
+use crate::record::File;
+
+/// The configuration of a controller: a file, with a secret for its pools.
+pub fn controlled(path: &Path, log: &Log) -> anyhow::Result<Config> {
+    let config = File::read(path)?.any_config()?;
+    if config.stateful.as_ref().is_some_and(|stateful| stateful.secret.is_none()) {
+        log.info(
+            "note: without `secret`, a host may get another address for new bindings when the controller starts again",
+        );
+    }
+    keep_secret(config, None)
+}
 
 /// Completes a configuration without `error-source4` with an address of the router (RFC 1812 section 4.3.2.4): the first one of the interface with the
 /// lowest number that is up, so addresses of `lo` come first; a private one only if all are private, because filters drop those. An address
 /// that is translated is none, nor is one that leads to no router. If there is none, errors come from 192.0.0.8. A CLAT is a part of its host and
 /// asks nobody.
-pub fn complete(config: Config, all: &[Link], links: &Handle) -> anyhow::Result<Config> {
+pub(crate) fn complete(config: Config, all: &[Link], links: &Handle) -> anyhow::Result<Config> {
     if config.error_rate == 0 || config.error_source4.is_some() || config.clat.is_some() {
         return Ok(config);
     }

@@ -8,13 +8,13 @@ use io::bpf::{self, Claim, Held, Instance};
 use io::link::{Handle, Prefix};
 use nat64::{Config, Found};
 
-use super::super::clat::{self, Follower};
-use super::super::log::Log;
-use super::super::owner::{PROTOCOL, Site};
-use super::super::record::{File, Record};
-use super::super::{described, device, up, wiring};
-use super::service;
-use crate::cli::KeepArgs;
+use super::{Options, service};
+use crate::clat::{self, Follower};
+use crate::configured::{described, device};
+use crate::log::Log;
+use crate::owner::{PROTOCOL, Site};
+use crate::record::{File, Record};
+use crate::{up, wiring};
 
 /// The interval of checks without a notification: the kernel says nothing of a program that is detached. Only what is cheap is looked at.
 const EVERY: Duration = Duration::from_millis(500);
@@ -42,7 +42,7 @@ pub struct Keeper {
     follower: Option<Follower>,
     /// Why the last change of the network could not be applied, and when.
     failed: Option<(String, Instant)>,
-    force: bool,
+    options: Options,
     claim: Option<Claim>,
     log: Log,
     /// The program that runs with all that it has, so that nobody can take it away.
@@ -72,15 +72,14 @@ impl Keeper {
     pub fn start(
         file: &File,
         config: &Config,
-        args: &KeepArgs,
+        options: &Options,
         claim: &mut Option<Claim>,
-        log: Log,
+        log: &Log,
     ) -> anyhow::Result<Self> {
-        let force = args.apply.force;
         let before = Instance::open(&Site::new(device(config))?.instance).ok();
         let before = before.and_then(|instance| Record::of(&instance)).and_then(|record| record.found);
         let (config, follower) = follow(config.clone(), before)?;
-        let (site, _alone) = up::apply(file, &config, force, log, Duration::ZERO)?;
+        let (site, _alone) = up::apply(file, &config, options.force, log, Duration::ZERO)?;
         up::ready_for_xdp(&site, &config)?;
         Ok(Self {
             held: Held::open(&Instance::open(&site.instance)?)?,
@@ -89,9 +88,9 @@ impl Keeper {
             config,
             follower,
             failed: None,
-            force,
+            options: options.clone(),
             claim: claim.take(),
-            log,
+            log: log.clone(),
             foreign: false,
             followed: false,
             busy: false,
@@ -149,7 +148,7 @@ impl Keeper {
             let failed = self.adapt(before.as_ref(), found).err();
             self.busy = failed.as_ref().is_some_and(is_locked);
             let failed = failed.filter(|error| !is_locked(error));
-            self.failed = failed.map(|error| (crate::out::chain(&error), Instant::now()));
+            self.failed = failed.map(|error| (abi::text::chain(&*error), Instant::now()));
         }
         if self.network_trouble() != said {
             // The next check tells it.
@@ -180,7 +179,7 @@ impl Keeper {
         let config = found.clone().map_or(base.clone(), |found| base.with(found));
         match (&change, &found) {
             (None, Some(found)) => clat::note(&self.site, found)?,
-            _ => up::apply_to(&self.site, &self.file, &config, self.force, self.log)?,
+            _ => up::apply_to(&self.site, &self.file, &config, self.options.force, &self.log)?,
         }
         self.held = Held::open(&Instance::open(&self.site.instance)?)?;
         self.config = config;
@@ -204,10 +203,10 @@ impl Keeper {
 
     /// Reads the file again and applies it. A file that is not good changes nothing. While another process changes the translator, it is tried
     /// again with each event.
-    pub fn reload(&mut self, args: &KeepArgs) {
-        let path = &args.apply.of.config;
+    pub fn reload(&mut self) {
+        let path = self.options.file.clone();
         let since = *self.hangup.get_or_insert_with(Instant::now);
-        let result = File::read(path).and_then(|file| {
+        let result = File::read(&path).and_then(|file| {
             let config = file.config()?;
             self.apply(file, config)
         });
@@ -220,7 +219,7 @@ impl Keeper {
         self.hangup = None;
         match result {
             Ok(()) => self.log.info(&format!("{} was read again and applied", path.display())),
-            Err(error) => self.log.error(&crate::out::chain(&error)),
+            Err(error) => self.log.error(&abi::text::chain(&*error)),
         }
     }
 
@@ -237,7 +236,7 @@ impl Keeper {
             false => Some(super::claim(&next)?),
         };
         let (config, follower) = follow(config, self.found())?;
-        let (site, _alone) = up::apply(&file, &config, self.force, self.log, Duration::ZERO)?;
+        let (site, _alone) = up::apply(&file, &config, self.options.force, &self.log, Duration::ZERO)?;
         self.site = site;
         self.held = Held::open(&Instance::open(&self.site.instance)?)?;
         self.follower = follower;
@@ -288,7 +287,7 @@ impl Keeper {
             Ok(trouble) => self.trouble = trouble,
             // What another process applies at the moment is finished first, and then it is what is kept.
             Err(_) if self.busy => return,
-            Err(error) => self.trouble = vec![crate::out::chain(&error)],
+            Err(error) => self.trouble = vec![abi::text::chain(&*error)],
         }
         for trouble in self.trouble.iter().filter(|trouble| !before.contains(trouble)) {
             self.log.warning(trouble);
@@ -328,7 +327,7 @@ impl Keeper {
         let due = |complaints: &[String]| {
             !held.is_lost() && complaints.iter().any(|complaint| !waits(repairs, complaint))
         };
-        let repair = up::repair(&self.file, &self.config, self.force, self.log, due)?;
+        let repair = up::repair(&self.file, &self.config, self.options.force, &self.log, due)?;
         if !repair.done && repair.foreign.is_none() && self.held.is_lost() {
             // The next look follows soon, because not all is in its place.
             return Ok(self.trouble.clone());

@@ -6,15 +6,17 @@ use std::fmt;
 use std::net::IpAddr;
 
 use io::link::{BY_KERNEL, Kind, Prefix, Proxy, Route};
+use serde::Serialize;
 
-use super::owner::PROTOCOL;
+use crate::owner::PROTOCOL;
 
 /// Something that is in the way.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Conflict {
     /// What it is, by name.
     pub what: String,
     /// What the operator can do about it.
+    #[serde(rename = "hint")]
     pub cure: String,
 }
 

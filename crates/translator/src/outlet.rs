@@ -1,68 +1,30 @@
 //! Text for a reader that may stall, such as a pipe that nobody reads. A queue and a thread of its own take it, so that the process goes on and ends as
 //! without that reader.
 
-use std::io::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 /// The number of texts that wait at most.
 const ROOM: usize = 1024;
 
 /// The way to a reader.
+#[derive(Debug)]
 pub struct Outlet {
     queue: SyncSender<String>,
     counts: Arc<Counts>,
 }
 
 /// How many texts wait, and how many found no room since that was said.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Counts {
     waiting: AtomicU64,
     lost: AtomicU64,
 }
 
-/// The standard output, and the standard error, of a process that has called [`start`].
-static OUTLETS: OnceLock<[Outlet; 2]> = OnceLock::new();
-
-/// From now on this process waits for no reader of its standard output and its standard error.
-pub fn start() {
-    let outlets = [
-        Outlet::start(|text| std::io::stdout().lock().write_all(text)),
-        Outlet::start(|text| std::io::stderr().lock().write_all(text)),
-    ];
-    let _ = OUTLETS.set(outlets);
-}
-
-/// Writes a line to the standard output.
-pub fn print(line: &str) {
-    match OUTLETS.get() {
-        Some([stdout, _]) => stdout.say(line),
-        None => println!("{line}"),
-    }
-}
-
-/// Writes a line to the standard error.
-pub fn error(line: &str) {
-    match OUTLETS.get() {
-        Some([_, stderr]) => stderr.say(line),
-        None => eprintln!("{line}"),
-    }
-}
-
-/// Waits until everything is written, but not for long.
-pub fn finish() {
-    const AT_MOST: Duration = Duration::from_millis(200);
-    let begun = Instant::now();
-    let waits = || OUTLETS.get().is_some_and(|all| all.iter().any(Outlet::waits));
-    while waits() && begun.elapsed() < AT_MOST {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 impl Outlet {
-    fn start(write: impl Fn(&[u8]) -> std::io::Result<()> + Send + 'static) -> Self {
+    /// Starts a thread that gives each text to `write`.
+    pub fn start(write: impl Fn(&[u8]) -> std::io::Result<()> + Send + 'static) -> Self {
         let (queue, receiver) = sync_channel(ROOM);
         let counts = Arc::new(Counts::default());
         let of_thread = counts.clone();
@@ -70,7 +32,8 @@ impl Outlet {
         Self { queue, counts }
     }
 
-    fn say(&self, line: &str) {
+    /// Hands a line over. It is lost, and counted, if too many wait.
+    pub fn say(&self, line: &str) {
         self.counts.waiting.fetch_add(1, Relaxed);
         if self.queue.try_send(format!("{line}\n")).is_err() {
             self.counts.waiting.fetch_sub(1, Relaxed);
@@ -78,7 +41,8 @@ impl Outlet {
         }
     }
 
-    fn waits(&self) -> bool {
+    /// Whether something is not written yet.
+    pub fn waits(&self) -> bool {
         self.counts.waiting.load(Relaxed) > 0
     }
 }
@@ -98,6 +62,7 @@ fn work(queue: &Receiver<String>, counts: &Counts, write: impl Fn(&[u8]) -> std:
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::time::Duration;
 
     use super::*;
 

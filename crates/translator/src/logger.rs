@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use nat64::report::{Ipfix, RECORDS, Report, lost_json, syslog};
 use nat64::{LogTarget, embedded};
 
-use super::log::Log;
+use crate::log::Log;
 
 /// The number of reports that a queue holds.
 const ROOM: usize = 1 << 16;
@@ -81,7 +81,7 @@ impl Logger {
         self.feeds = stay;
         for target in targets {
             if !self.feeds.iter().any(|feed| feed.target == *target) {
-                self.feeds.push(Feed::start(target, prefix, self.log));
+                self.feeds.push(Feed::start(target, prefix, &self.log));
             }
         }
     }
@@ -157,12 +157,12 @@ fn name(target: &LogTarget) -> String {
 }
 
 impl Feed {
-    fn start(target: &LogTarget, prefix: Option<Ipv6Net>, log: Log) -> Self {
+    fn start(target: &LogTarget, prefix: Option<Ipv6Net>, log: &Log) -> Self {
         let (sender, receiver) = sync_channel(ROOM);
         let counts = Arc::new(Counts::default());
-        let (place, shared) = (target.clone(), counts.clone());
+        let (place, shared, log) = (target.clone(), counts.clone(), log.clone());
         let thread = std::thread::spawn(move || {
-            Writer { sink: Sink::open(&place, log), prefix, log }.work(&receiver, &shared);
+            Writer { sink: Sink::open(&place, &log), prefix, log }.work(&receiver, &shared);
         });
         let target = target.clone();
         Self { target, prefix, queue: Some(sender), counts, thread, told: 0, told_at: None }
@@ -212,7 +212,7 @@ enum Sink {
 }
 
 impl Sink {
-    fn open(target: &LogTarget, log: Log) -> Self {
+    fn open(target: &LogTarget, log: &Log) -> Self {
         let connect = |to: &SocketAddr| {
             let local: SocketAddr = if to.is_ipv4() {
                 (Ipv4Addr::UNSPECIFIED, 0).into()
@@ -270,8 +270,7 @@ impl Writer {
         }
         let text = || lines.iter().map(|(_, line)| format!("{line}\n")).collect::<String>();
         match &mut self.sink {
-            // A reader that has gone away stops no translator.
-            Sink::Stdout => drop(std::io::stdout().lock().write_all(text().as_bytes())),
+            Sink::Stdout => self.log.report(&text()),
             Sink::File { path, said } => {
                 // It says who talked to whom.
                 let file = OpenOptions::new().create(true).append(true).mode(0o640).open(&*path);

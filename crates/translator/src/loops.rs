@@ -10,8 +10,8 @@ use io::link::{Handle, Kind, Prefix, Reached, Route};
 use nat64::{Config, embedded};
 use sha2::{Digest as _, Sha256};
 
-use super::conflicts::{Present, Routing, Step};
-use super::owner::{PROTOCOL, Site};
+use crate::conflicts::{Present, Routing, Step};
+use crate::owner::{PROTOCOL, Site};
 
 /// RTN_UNREACHABLE of linux/rtnetlink.h.
 const UNREACHABLE: Kind = Kind::Other(7);
@@ -138,7 +138,7 @@ fn missing(one: &Beyond) -> String {
 pub fn lacking(config: &Config) -> Vec<String> {
     let Ok(routes) = Handle::open().and_then(|links| links.routes()) else { return Vec::new() };
     let present = Present { routes, ..Present::default() };
-    let device = super::device(config);
+    let device = crate::configured::device(config);
     let lacking = beyond(config).into_iter().filter(|one| elsewhere(one, &present, device).is_empty());
     lacking.map(|one| missing(&one)).collect()
 }

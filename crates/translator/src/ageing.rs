@@ -1,5 +1,5 @@
 //! Removes bindings and sessions whose time has passed from the program in the kernel. Packets add them there and restart their timers; only a
-//! process removes them. It also passes on what of them is to be reported ([`super::logger`]).
+//! process removes them. It also passes on what of them is to be reported ([`crate::logger`]).
 //!
 //! While no process does, all work on, but nothing is removed. What a killed process has left half done, the next one completes.
 
@@ -17,13 +17,13 @@ use nat64::flows::{Binding, Flows, Session};
 use nat64::report::Report;
 use nat64::{Log as What, expire_times};
 
-use super::bundle::Bundle;
-use super::counting::Counting;
-use super::holder::{self, Holder};
-use super::log::Log;
-use super::logger::Logger;
-use super::owner::Site;
-use super::record::Record;
+use crate::bundle::Bundle;
+use crate::counting::Counting;
+use crate::holder::{self, Holder};
+use crate::log::Log;
+use crate::logger::Logger;
+use crate::owner::Site;
+use crate::record::Record;
 
 /// The interval between two looks. All rows are looked at in [`ROUND`].
 const TURN: Duration = Duration::from_millis(200);
@@ -40,11 +40,11 @@ pub struct Ageing {
 
 impl Ageing {
     /// Begins for a site, also if that has no sessions yet.
-    pub fn start(site: &Site, log: Log) -> Self {
+    pub fn start(site: &Site, log: &Log) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
         let site = Arc::new(Mutex::new(site.clone()));
-        let (stop, at) = (ended.clone(), site.clone());
-        let thread = thread::spawn(move || work(&stop, &at, log));
+        let (stop, at, log) = (ended.clone(), site.clone(), log.clone());
+        let thread = thread::spawn(move || work(&stop, &at, &log));
         Self { ended, site, thread: Some(thread) }
     }
 
@@ -84,7 +84,7 @@ impl Drop for Sweeper {
     }
 }
 
-fn work(ended: &AtomicBool, site: &Mutex<Site>, log: Log) {
+fn work(ended: &AtomicBool, site: &Mutex<Site>, log: &Log) {
     let mut state = State::default();
     let (mut last, mut said) = (Instant::now(), None);
     while !ended.load(Relaxed) {
@@ -94,7 +94,7 @@ fn work(ended: &AtomicBool, site: &Mutex<Site>, log: Log) {
         let result = state.turn(&name, share, log);
         // A turn that was left out is made up for.
         last = if matches!(result, Ok(false)) { last } else { begun };
-        let problem = result.err().map(|error| crate::out::chain(&error));
+        let problem = result.err().map(|error| abi::text::chain(&*error));
         if problem != said {
             if let Some(problem) = &problem {
                 log.warning(&format!("sessions are not removed: {problem}"));
@@ -133,7 +133,7 @@ struct Sweeper {
 
 impl State {
     /// Looks at a share of the rows. Returns whether it could: while another process changes the translator, this one waits for its next turn.
-    fn turn(&mut self, name: &str, share: f64, log: Log) -> anyhow::Result<bool> {
+    fn turn(&mut self, name: &str, share: f64, log: &Log) -> anyhow::Result<bool> {
         // What has no sessions costs a look at its pins.
         if self.sweeper.is_none() && self.seen.is_some() && seen(name) == self.seen {
             return Ok(true);
@@ -177,7 +177,7 @@ impl Sweeper {
         bundle: &Bundle,
         instance: &Instance,
         before: Option<Sweeper>,
-        log: Log,
+        log: &Log,
     ) -> anyhow::Result<Option<Self>> {
         let (logger, holder) = match before {
             // Its drop must not end the holder.
@@ -195,7 +195,7 @@ impl Sweeper {
         program.write(&times).map_err(|refused| refused.error)?;
         program.reclaim()?;
         let counting = Counting::new(&stateful, program.manifest());
-        let mut logger = logger.unwrap_or_else(|| Logger::new(log));
+        let mut logger = logger.unwrap_or_else(|| Logger::new(log.clone()));
         let to = if stateful.log == What::Nothing { &[][..] } else { &stateful.log_to[..] };
         logger.follow(to, prefix);
         let (flows, lost) = (Flows::of(program.manifest()), program.events_lost()?);
