@@ -8,7 +8,8 @@
 //! 4. [`stats`] computes medians, spreads and ratios of the samples. [`report`] shows them as JSON, a table and a plot.
 //!
 //! [`routes`] generates routing tables, and [`traffic`] generates packets. The benchmarks are: [`nat64`] (`strait bench nat64`),
-//! [`drivers`] (`strait bench io`), [`xdp`] with [`beside`] (small packets on tc and xdp), and the short [`demo`] (`make demo`).
+//! [`drivers`] (`strait bench io`), [`xdp`] with [`beside`] (small packets on tc and xdp), and the short [`demo`] (`make demo`). In
+//! [`over_memory`], packets go from memory to memory, without a lab.
 //!
 //! Invariants:
 //! - All paths are measured in the same run, interleaved by repetition, so that a slow minute of a shared machine affects all of them.
@@ -43,12 +44,14 @@ pub mod drivers;
 pub mod nat64;
 pub mod xdp;
 
+pub mod over_memory;
+
 pub mod routes;
 pub mod traffic;
 
+pub use self::nat64::Options as Nat64Options;
 pub use beside::Options as BesideOptions;
 pub use demo::Options as DemoOptions;
 pub use drivers::Options as IoOptions;
 pub use error::{Error, Result};
-pub use nat64::Options as Nat64Options;
 pub use xdp::Options as XdpOptions;

@@ -91,6 +91,14 @@ pub fn mask(length: u32) -> u128 {
 }
 
 impl Family {
+    /// The number of the version.
+    pub fn version(self) -> u8 {
+        match self {
+            Family::V4 => 4,
+            Family::V6 => 6,
+        }
+    }
+
     /// The width of an address in bits.
     pub fn width(self) -> u32 {
         match self {

@@ -1,6 +1,6 @@
 //! Lookups without a program, for measurements: in a native program's memory and in DPDK's own structures.
 //!
-//! A module with `unsafe`: the text of the harness comes from the command line's crate, and this file calls its functions by name. Every
+//! A module with `unsafe`: the text of the harness comes from the crate `bench`, and this file calls its functions by name. Every
 //! pointer is to a live slice with as many elements as the call says.
 #![allow(unsafe_code)]
 

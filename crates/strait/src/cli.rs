@@ -14,8 +14,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub use benchmarks::{
-    BenchCommand, FloodsArgs, LearnArgs, LpmArgs, PipelineArgs, SessionsApp, SessionsArgs, SessionsTarget,
-    TablesArgs,
+    BenchCommand, FloodsArgs, LearnArgs, LpmArgs, PipelineArgs, SessionsApp, SessionsArgs, TablesArgs,
 };
 pub use harness::targets::RunTarget;
 pub use lab::{LabArgs, LabCommand};

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 
-use cli::{BenchCommand, Cli, Command};
+use cli::{Cli, Command};
 
 /// A table with a million entries is a million small allocations. docs/tables.md states how much memory this allocator saves.
 #[global_allocator]
@@ -56,24 +56,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Packet(args) => commands::client::stream::packets(args)?,
         Command::Pipeline(args) => commands::client::pipeline::run(args)?,
         Command::Gen(args) => commands::r#gen::run(args)?,
-        Command::Bench(BenchCommand::Nat64(options)) => {
-            bench::nat64::run(options, &own()?)?;
-        }
-        Command::Bench(BenchCommand::Io(options)) => {
-            bench::drivers::run(options, &own()?)?;
-        }
-        Command::Bench(BenchCommand::Xdp(options)) => {
-            bench::xdp::run(options, &own()?)?;
-        }
-        Command::Bench(BenchCommand::Beside(options)) => {
-            bench::beside::run(options, &own()?)?;
-        }
-        Command::Bench(BenchCommand::Pipeline(args)) => commands::pipeline::run(args)?,
-        Command::Bench(BenchCommand::Lpm(args)) => commands::lpm::run(args)?,
-        Command::Bench(BenchCommand::Learn(args)) => commands::learn::run(args)?,
-        Command::Bench(BenchCommand::Tables(args)) => commands::tables::run(args)?,
-        Command::Bench(BenchCommand::Sessions(args)) => commands::sessions::run(args)?,
-        Command::Bench(BenchCommand::Floods(args)) => commands::floods::run(args)?,
+        Command::Bench(command) => commands::bench::run(command)?,
         Command::Demo(options) => {
             bench::demo::run(options, &own()?)?;
         }

@@ -63,7 +63,7 @@ pub struct LearnArgs {
 pub struct TablesArgs {
     /// The match kinds, separated by commas [default: all].
     #[arg(long, value_enum, value_name = "KIND,…", value_delimiter = ',')]
-    pub kinds: Vec<crate::commands::tables::Kind>,
+    pub kinds: Vec<bench::over_memory::tables::Kind>,
     /// The numbers of entries, separated by commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [100, 1000, 10_000, 100_000], value_parser = entries)]
     pub entries: Vec<usize>,
@@ -95,7 +95,7 @@ value_parser = workers)]
     pub app: SessionsApp,
     /// Where stateful NAT64 runs.
     #[arg(long, value_enum, default_value = "native")]
-    pub target: SessionsTarget,
+    pub target: bench::over_memory::sessions::Target,
     /// The numbers of sessions, separated by commas.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [10_000, 100_000, 1_000_000],
         value_parser = clap::value_parser!(u32).range(1..=33_554_432))]
@@ -112,7 +112,7 @@ value_parser = workers)]
 pub struct FloodsArgs {
     /// The floods, separated by commas [default: all].
     #[arg(long, value_enum, value_name = "FLOOD,…", value_delimiter = ',')]
-    pub floods: Vec<crate::commands::floods::Flood>,
+    pub floods: Vec<bench::over_memory::floods::Flood>,
     /// The packets of a flood in a second.
     #[arg(long, value_name = "N", default_value_t = 200_000)]
     pub rate: u32,
@@ -140,15 +140,6 @@ pub enum SessionsApp {
     Nat64,
     /// apps/nat44.
     Nat44,
-}
-
-/// Where they are measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum SessionsTarget {
-    /// Machine code in this process.
-    Native,
-    /// The kernel, by test runs of the program for tc.
-    Tc,
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,19 @@
-//! The common part of the benchmarks of bundled programs: it loads a program, and moves packets from memory through it to memory.
+//! Benchmarks from memory to memory: no namespace and no link. They measure what a program and its tables cost on native, and need no root
+//! for it; [`sessions`] measures tc too.
+//!
+//! Each gives a function its figures one after another, as they are measured, and returns all of them. Figures can be shown as lines, and
+//! serialized. This file has what the benchmarks share: it loads a bundled program, and moves packets from memory through it to memory.
+
+pub mod pipeline;
+
+pub mod lpm;
+pub mod tables;
+
+pub mod learn;
+
+pub mod floods;
+pub mod nat44_sessions;
+pub mod sessions;
 
 use std::fmt;
 use std::sync::{Arc, Barrier};
@@ -8,7 +23,6 @@ use abi::id::{ActionId, TableId};
 use abi::manifest::Manifest;
 use abi::{ActionCall, Bits, Entry, MatchValue};
 use anyhow::Context;
-use bench::report::lines::{Lines, SMALLEST_AT_10G};
 use dataplane::Memory;
 use dataplane::port::{Inbox, Offload, Port};
 use io::lookup::{Timing, cycles};
@@ -16,18 +30,22 @@ use io::native::{Batch, NativeProgram, Object};
 use io::port::mem::{Mem, Packets};
 use serde::Serialize;
 
+use crate::report::lines::{Lines, SMALLEST_AT_10G};
+
 /// The number of measurements. The best one counts.
-pub const TURNS: usize = 5;
+const TURNS: usize = 5;
 /// The size in bytes of the smallest packet, without its frame check sequence.
-pub const SMALLEST: usize = 60;
+const SMALLEST: usize = 60;
 
 /// The cost of a packet or a lookup.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Cost {
-    pub nanoseconds: f64,
+struct Cost {
+    /// The time of one in nanoseconds.
+    nanoseconds: f64,
     /// The cost in cycles of the time-stamp counter.
-    pub cycles: f64,
-    pub million_per_second: f64,
+    cycles: f64,
+    /// Millions in a second.
+    million_per_second: f64,
 }
 
 impl From<Timing> for Cost {
@@ -47,7 +65,7 @@ impl fmt::Display for Cost {
 }
 
 /// Compiles a bundled program to machine code.
-pub fn compiled(name: &str, text: &str) -> anyhow::Result<(Object, Manifest)> {
+fn compiled(name: &str, text: &str) -> anyhow::Result<(Object, Manifest)> {
     let (mut map, mut diags) = (p4::SourceMap::default(), p4::Diagnostics::default());
     let program = p4::compile(&mut map, name, text, &[], &p4::Embedded, &mut diags);
     let program = program.with_context(|| format!("{name} is not accepted"))?;
@@ -56,7 +74,7 @@ pub fn compiled(name: &str, text: &str) -> anyhow::Result<(Object, Manifest)> {
 }
 
 /// The entries of one table and one action.
-pub struct Rows<'m> {
+struct Rows<'m> {
     memory: &'m Memory,
     table: TableId,
     action: ActionId,
@@ -64,7 +82,7 @@ pub struct Rows<'m> {
 
 impl<'m> Rows<'m> {
     /// Finds a table and an action by their full names.
-    pub fn of(memory: &'m Memory, table: &str, action: &str) -> anyhow::Result<Rows<'m>> {
+    fn of(memory: &'m Memory, table: &str, action: &str) -> anyhow::Result<Rows<'m>> {
         let manifest = memory.manifest();
         let id = manifest.table_id(table).with_context(|| format!("there is no table {table}"))?;
         let action = manifest.tables[id.index()].action_id(action);
@@ -72,18 +90,18 @@ impl<'m> Rows<'m> {
     }
 
     /// The number of the table.
-    pub fn table(&self) -> TableId {
+    fn table(&self) -> TableId {
         self.table
     }
 
     /// An entry. Each argument is given as width and value.
-    pub fn entry(&self, matches: Vec<MatchValue>, priority: i32, args: &[(u32, u128)]) -> Entry {
+    fn entry(&self, matches: Vec<MatchValue>, priority: i32, args: &[(u32, u128)]) -> Entry {
         let args = args.iter().map(|(width, value)| Bits::new(*width, *value)).collect();
         Entry { matches, priority, action: ActionCall { action: self.action, args } }
     }
 
     /// Adds an entry that matches values of these widths exactly.
-    pub fn add(&self, keys: &[(u32, u128)], args: &[(u32, u128)]) -> anyhow::Result<()> {
+    fn add(&self, keys: &[(u32, u128)], args: &[(u32, u128)]) -> anyhow::Result<()> {
         let exact = |(width, value): &(u32, u128)| MatchValue::Exact(Bits::new(*width, *value));
         let entry = self.entry(keys.iter().map(exact).collect(), 0, args);
         Ok(self.memory.insert(self.table, &entry)?)
@@ -108,7 +126,7 @@ const BURST: usize = 64;
 
 /// Measures workers, each on a processor of its own and with a queue of its own. They move packets from a port in memory (port 0 of the
 /// program) to another one, and every packet must leave. The cost is the time per packet of all workers together.
-pub fn carry(program: &NativeProgram, packets: &Arc<Packets>, workers: usize) -> anyhow::Result<Cost> {
+fn carry(program: &NativeProgram, packets: &Arc<Packets>, workers: usize) -> anyhow::Result<Cost> {
     let rounds = packets.len().max(1 << 20) / BURST;
     let (begin, end) = (Barrier::new(workers + 1), Barrier::new(workers + 1));
     std::thread::scope(|scope| {
@@ -182,16 +200,18 @@ fn queue(
 
 /// The cost with each number of workers.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Scaled {
-    pub workers: usize,
+struct Scaled {
+    /// The number of workers.
+    workers: usize,
     #[serde(flatten)]
-    pub cost: Cost,
+    /// The cost of a packet, of all workers together.
+    cost: Cost,
     /// The rate divided by that of the first number of workers.
-    pub scaling: f64,
+    scaling: f64,
 }
 
 /// Measures each number of workers.
-pub fn scaled(program: &NativeProgram, packets: Packets, workers: &[usize]) -> anyhow::Result<Vec<Scaled>> {
+fn scaled(program: &NativeProgram, packets: Packets, workers: &[usize]) -> anyhow::Result<Vec<Scaled>> {
     let packets = Arc::new(packets);
     let mut all: Vec<Scaled> = Vec::new();
     for &workers in workers {
@@ -204,13 +224,13 @@ pub fn scaled(program: &NativeProgram, packets: Packets, workers: &[usize]) -> a
 
 impl Scaled {
     /// The name of a curve: the measured quantity and the number of workers.
-    pub fn named(&self, what: &str) -> String {
+    fn named(&self, what: &str) -> String {
         if self.workers == 1 { what.to_string() } else { format!("{what}, {} workers", self.workers) }
     }
 }
 
 /// A graph of packet rates, with the rate of a full link.
-pub fn rates(title: &str, x: &str) -> Lines {
+fn rates(title: &str, x: &str) -> Lines {
     Lines {
         title: title.to_string(),
         x: x.to_string(),

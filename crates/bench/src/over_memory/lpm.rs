@@ -1,22 +1,22 @@
 //! `strait bench lpm`: measures apps/l3 with routing tables of the shape of the Internet's: inserts, lookups, and the whole router from
 //! memory to memory. If libdpdk is installed, DPDK's rte_fib is measured in the same run with the same routes and keys.
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::time::Instant;
 
 use abi::manifest::Manifest;
 use abi::{Bits, Entry, MatchValue};
-use bench::report::lines::{self, Lines};
-use bench::routes::{Family, Route, covered, mask, routes};
-use bench::traffic::Datagram;
 use dataplane::Memory;
 use io::lookup::{Harness, PeerRoutes, SLACK, Timing};
 use io::native::{NativeProgram, Object};
 use serde::Serialize;
 
-use super::over_memory::{Cost, Rows, SMALLEST, Scaled, TURNS, compiled, rates, scaled};
-use crate::cli::LpmArgs;
+use super::{Cost, Rows, SMALLEST, Scaled, TURNS, compiled, rates, scaled};
+use crate::report::lines::{self, Lines};
+use crate::routes::{Family, Route, covered, mask, routes};
+use crate::traffic::Datagram;
 
 static L3: &str = include_str!("../../../../apps/l3/l3.p4");
 static HARNESS: &str = include_str!("lpm.c");
@@ -25,9 +25,22 @@ static HARNESS: &str = include_str!("lpm.c");
 const KEYS: usize = 1 << 20;
 const NEXT_HOPS: u16 = 1000;
 
+/// The options of `strait bench lpm`.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The IP versions.
+    pub families: Vec<Family>,
+    /// The numbers of routes.
+    pub routes: Vec<usize>,
+    /// The numbers of workers of the router.
+    pub workers: Vec<usize>,
+    /// The seed of the routes.
+    pub seed: u64,
+}
+
 /// The measurements of one table.
-#[derive(Serialize)]
-struct Figures {
+#[derive(Debug, Serialize)]
+pub struct Figures {
     family: u8,
     routes: usize,
     insert_seconds: f64,
@@ -44,7 +57,7 @@ struct Figures {
 }
 
 /// The measurements of DPDK's rte_fib or rte_fib6.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct Peer {
     insert_seconds: f64,
     bulk: Cost,
@@ -54,37 +67,26 @@ struct Peer {
     dependent_ratio: f64,
 }
 
-/// Measures each IP version and each size.
-pub fn run(args: &LpmArgs) -> anyhow::Result<()> {
+/// Measures each IP version and each size. Gives the figures to `each` as they come.
+pub fn run(options: &Options, each: &mut dyn FnMut(&Figures)) -> anyhow::Result<Vec<Figures>> {
     let (object, manifest) = compiled("l3.p4", L3)?;
     let harness = Harness::make(&format!(
         "#define _GNU_SOURCE 1\n#define BURST 64\n{}{HARNESS}",
         emit::native_prelude()
     ))?;
     let mut all = Vec::new();
-    for family in [Family::V4, Family::V6] {
-        if args.families.as_ref().is_some_and(|f| !f.contains(&number(family))) {
-            continue;
-        }
-        for &count in &args.routes {
-            let figures = one(family, count, args.seed, &args.workers, &object, &manifest, &harness)?;
-            if !args.json {
-                println!("{}", shown(&figures));
-            }
+    for &family in &options.families {
+        for &count in &options.routes {
+            let figures = one(family, count, options, &object, &manifest, &harness)?;
+            each(&figures);
             all.push(figures);
         }
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&all)?);
-    }
-    if let Some(file) = &args.svg {
-        draw(&all, file)?;
-    }
-    Ok(())
+    Ok(all)
 }
 
 /// Draws the rates of lookups, and below them those of the router, by the number of routes.
-fn draw(all: &[Figures], file: &Path) -> anyhow::Result<()> {
+pub fn draw(all: &[Figures], file: &Path) -> crate::Result<()> {
     let mut look_ups = Lines {
         y: "million lookups a second".to_string(),
         limit: None,
@@ -99,23 +101,18 @@ fn draw(all: &[Figures], file: &Path) -> anyhow::Result<()> {
         }
         f.router.iter().for_each(|r| router.add(&r.named(&family), routes, r.cost.million_per_second));
     }
-    Ok(lines::write_svg(&[look_ups, router], file)?)
-}
-
-fn number(family: Family) -> u8 {
-    if family == Family::V4 { 4 } else { 6 }
+    lines::write_svg(&[look_ups, router], file)
 }
 
 fn one(
     family: Family,
     count: usize,
-    seed: u64,
-    workers: &[usize],
+    options: &Options,
     object: &Object,
     manifest: &Manifest,
     harness: &Harness,
 ) -> anyhow::Result<Figures> {
-    let routes = routes(family, count, NEXT_HOPS, seed);
+    let routes = routes(family, count, NEXT_HOPS, options.seed);
     let table = if family == Family::V4 { "L3Ingress.ipv4_routes" } else { "L3Ingress.ipv6_routes" };
     let program = NativeProgram::load(object, manifest, &[])?;
     let memory = program.memory();
@@ -128,7 +125,7 @@ fn one(
     drop(entries);
 
     let at = rows.table().index();
-    let addresses = covered(family, &routes, KEYS, seed);
+    let addresses = covered(family, &routes, KEYS, options.seed);
     let bytes: Vec<[u8; 16]> = addresses.iter().map(|a| a.to_be_bytes()).collect();
     let size = family.width() as usize / 8;
     let keys: Vec<u8> = bytes.iter().flat_map(|b| &b[..size]).chain(&[0; SLACK]).copied().collect();
@@ -167,9 +164,9 @@ fn one(
     fill_router(memory)?;
     let width = mask(family.width());
     let packets = addresses.iter().map(|a| packet(family, *a & width)).collect();
-    let router = scaled(&program, packets, workers)?;
+    let router = scaled(&program, packets, &options.workers)?;
     Ok(Figures {
-        family: number(family),
+        family: family.version(),
         routes: count,
         insert_seconds,
         memory_mb,
@@ -252,30 +249,33 @@ fn fill_router(memory: &Memory) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn shown(f: &Figures) -> String {
-    let cost = |name: &str, c: Cost| format!("  {name:<28}{c}\n");
-    let mut text = format!(
-        "IPv{}, {} routes: inserted in {:.2} s, {:.1} MB\n{}{}",
-        f.family,
-        f.routes,
-        f.insert_seconds,
-        f.memory_mb,
-        cost("lookups in bursts", f.bulk),
-        cost("each after the one before", f.dependent)
-    );
-    if let Some(peer) = &f.peer {
-        text += &cost("rte_fib, in bursts", peer.bulk);
-        text += &cost("rte_fib, one after another", peer.dependent);
-        text += &format!(
-            "  ratio to rte_fib            {:.2} in bursts, {:.2} one after another; it took {:.2} s to insert\n",
-            peer.bulk_ratio, peer.dependent_ratio, peer.insert_seconds
-        );
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "IPv{}, {} routes: inserted in {:.2} s, {:.1} MB",
+            self.family, self.routes, self.insert_seconds, self.memory_mb
+        )?;
+        write!(f, "  {:<28}{}", "lookups in bursts", self.bulk)?;
+        write!(f, "\n  {:<28}{}", "each after the one before", self.dependent)?;
+        if let Some(peer) = &self.peer {
+            write!(f, "\n{peer}")?;
+        }
+        if let Some(why) = &self.peer_skipped {
+            write!(f, "\n  skipped: rte_fib: {why}")?;
+        }
+        self.router.iter().try_for_each(|router| write!(f, "\n  {:<28}{router}", "apps/l3, 64-byte packets"))
     }
-    if let Some(why) = &f.peer_skipped {
-        text += &format!("  skipped: rte_fib: {why}\n");
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  {:<28}{}", "rte_fib, in bursts", self.bulk)?;
+        writeln!(f, "  {:<28}{}", "rte_fib, one after another", self.dependent)?;
+        write!(
+            f,
+            "  ratio to rte_fib            {:.2} in bursts, {:.2} one after another; it took {:.2} s to insert",
+            self.bulk_ratio, self.dependent_ratio, self.insert_seconds
+        )
     }
-    for router in &f.router {
-        text += &format!("  {:<28}{router}\n", "apps/l3, 64-byte packets");
-    }
-    text.trim_end().to_string()
 }

@@ -1,22 +1,35 @@
 //! `strait bench tables`: measures lookups by match kind and number of entries, as part of a small program from memory to memory. The
 //! entries are random, with the properties of access lists: prefixes of usual lengths, and ports that are any value, one value or a range.
 
+use std::fmt;
 use std::path::Path;
 use std::time::Instant;
 
 use abi::{Bits, Entry, MatchValue};
-use bench::report::lines;
 use harness::rng::Rng;
 use io::native::NativeProgram;
 use serde::Serialize;
 
-use super::over_memory::{Rows, Scaled, compiled, rates, scaled};
-use crate::cli::TablesArgs;
+use super::{Rows, Scaled, compiled, rates, scaled};
+use crate::report::lines;
 
 /// The number of different packets.
 const PACKETS: usize = 1 << 18;
 /// The layout of this program's packets: the five fields, room for the result, and zeros.
 const BYTES: usize = 60;
+
+/// The options of `strait bench tables`.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The match kinds; none for all.
+    pub kinds: Vec<Kind>,
+    /// The numbers of entries.
+    pub entries: Vec<usize>,
+    /// The numbers of workers.
+    pub workers: Vec<usize>,
+    /// The seed of entries and packets.
+    pub seed: u64,
+}
 
 /// The key of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -35,6 +48,10 @@ pub enum Kind {
 impl Kind {
     const ALL: [Kind; 4] = [Kind::Exact, Kind::Lpm, Kind::Ternary, Kind::Range];
 
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
     /// The match kinds of the five fields; `None` for those that are not in the key.
     fn of_fields(self) -> [Option<&'static str>; 5] {
         match self {
@@ -49,49 +66,53 @@ impl Kind {
 /// The names and widths of the five fields.
 const FIELDS: [(&str, u32); 5] = [("src", 32), ("dst", 32), ("sport", 16), ("dport", 16), ("protocol", 8)];
 
-#[derive(Serialize)]
-struct Figures {
+/// What was measured with a match kind and a number of entries.
+#[derive(Debug, Serialize)]
+pub struct Figures {
     kind: Kind,
     entries: usize,
+    /// The number of entries that were asked for. Equal rules are one entry.
+    #[serde(skip)]
+    asked: usize,
     insert_seconds: f64,
     packet: Vec<Scaled>,
     /// The share of packets that hit an entry.
     hits: f64,
 }
 
-/// Measures each kind and each number of entries.
-pub fn run(args: &TablesArgs) -> anyhow::Result<()> {
-    let kinds = if args.kinds.is_empty() { Kind::ALL.to_vec() } else { args.kinds.clone() };
+/// Measures each kind and each number of entries. Gives the figures to `each` as they come.
+pub fn run(options: &Options, each: &mut dyn FnMut(&Figures)) -> anyhow::Result<Vec<Figures>> {
+    let kinds = if options.kinds.is_empty() { Kind::ALL.to_vec() } else { options.kinds.clone() };
     let mut all = Vec::new();
     for kind in kinds {
-        for &entries in &args.entries {
-            let figures = one(kind, entries, args)?;
-            if !args.json {
-                let name = format!("{kind:?}").to_lowercase();
-                for packet in &figures.packet {
-                    println!(
-                        "{name:<8} {entries:>8} entries, inserted in {:>6.2} s {packet}  {:.0} % hit",
-                        figures.insert_seconds,
-                        figures.hits * 100.0
-                    );
-                }
-            }
+        for &entries in &options.entries {
+            let figures = one(kind, entries, options)?;
+            each(&figures);
             all.push(figures);
         }
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&all)?);
-    }
-    if let Some(file) = &args.svg {
-        draw(&all, file)?;
-    }
-    Ok(())
+    Ok(all)
 }
 
-fn one(kind: Kind, count: usize, args: &TablesArgs) -> anyhow::Result<Figures> {
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, asked, hits) = (self.kind.name(), self.asked, self.hits * 100.0);
+        for (number, packet) in self.packet.iter().enumerate() {
+            let between = if number > 0 { "\n" } else { "" };
+            let seconds = self.insert_seconds;
+            write!(
+                f,
+                "{between}{name:<8} {asked:>8} entries, inserted in {seconds:>6.2} s {packet}  {hits:.0} % hit"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn one(kind: Kind, count: usize, options: &Options) -> anyhow::Result<Figures> {
     let (object, manifest) = compiled("tables.p4", &program(kind, count))?;
     let program = NativeProgram::load(&object, &manifest, &[])?;
-    let mut rng = Rng::new(args.seed);
+    let mut rng = Rng::new(options.seed);
     let rules: Vec<Rule> = (0..count).map(|_| Rule::draw(&mut rng)).collect();
     let rows = Rows::of(program.memory(), "I.rules", "I.rule")?;
     let begun = Instant::now();
@@ -107,8 +128,8 @@ fn one(kind: Kind, count: usize, args: &TablesArgs) -> anyhow::Result<Figures> {
     let packets: Vec<Vec<u8>> =
         (0..PACKETS).map(|_| rules[rng.index(count)].packet(kind, &mut rng)).collect();
     let hits = hits(&program, &packets);
-    let packet = scaled(&program, packets.into_iter().collect(), &args.workers)?;
-    Ok(Figures { kind, entries: count - twice, insert_seconds, packet, hits })
+    let packet = scaled(&program, packets.into_iter().collect(), &options.workers)?;
+    Ok(Figures { kind, entries: count - twice, asked: count, insert_seconds, packet, hits })
 }
 
 /// The share of packets that hit an entry.
@@ -252,13 +273,13 @@ impl Rule {
 }
 
 /// Draws the rates by the number of entries.
-fn draw(all: &[Figures], file: &Path) -> anyhow::Result<()> {
+pub fn draw(all: &[Figures], file: &Path) -> crate::Result<()> {
     let mut picture = rates("Packets through one table", "entries");
     for figures in all {
-        let kind = format!("{:?}", figures.kind).to_lowercase();
+        let kind = figures.kind.name();
         for packet in &figures.packet {
             picture.add(&packet.named(&kind), figures.entries as f64, packet.cost.million_per_second);
         }
     }
-    Ok(lines::write_svg(&[picture], file)?)
+    lines::write_svg(&[picture], file)
 }

@@ -1,6 +1,7 @@
 //! `strait bench learn`: measures tables to which packets add entries. One worker adds entries as fast as it can. Then a worker looks up
 //! entries that stay, first alone, and then while another worker adds entries and the host removes those that have expired.
 
+use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,8 +14,7 @@ use harness::rng::Rng;
 use io::native::{Batch, NativeProgram};
 use serde::Serialize;
 
-use super::over_memory::compiled;
-use crate::cli::LearnArgs;
+use super::compiled;
 
 /// The number of measurements. The best one counts.
 const TURNS: usize = 5;
@@ -30,8 +30,9 @@ const SHORT: u64 = 50_000;
 /// The duration of a measurement of lookups.
 const WHILE: Duration = Duration::from_millis(400);
 
-#[derive(Serialize)]
-struct Figures {
+/// What was measured with a number of entries.
+#[derive(Debug, Serialize)]
+pub struct Figures {
     entries: u64,
     /// Entries that one worker adds in a second. The time includes all that the program does with a packet.
     inserts_per_second: f64,
@@ -44,28 +45,29 @@ struct Figures {
     others_inserts_per_second: f64,
 }
 
-/// Measures each number of entries.
-pub fn run(args: &LearnArgs) -> anyhow::Result<()> {
-    let mut all = Vec::new();
-    for &entries in &args.entries {
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>9} entries: {:>6.2} million inserts/s; a hit takes {:>6.1} ns, and {:>6.1} ns ({:.2} times) while another worker makes {:.2} million inserts/s",
+            self.entries,
+            self.inserts_per_second / 1e6,
+            self.quiet_nanoseconds,
+            self.busy_nanoseconds,
+            self.ratio,
+            self.others_inserts_per_second / 1e6
+        )
+    }
+}
+
+/// Measures each number of entries. Tables have room for twice as many. Gives the figures to `each` as they come.
+pub fn run(entries: &[usize], each: &mut dyn FnMut(&Figures)) -> anyhow::Result<Vec<Figures>> {
+    let measure = |entries: &usize| {
         let figures = one(entries.next_multiple_of(BURST) as u64)?;
-        if !args.json {
-            println!(
-                "{:>9} entries: {:>6.2} million inserts/s; a hit takes {:>6.1} ns, and {:>6.1} ns ({:.2} times) while another worker makes {:.2} million inserts/s",
-                figures.entries,
-                figures.inserts_per_second / 1e6,
-                figures.quiet_nanoseconds,
-                figures.busy_nanoseconds,
-                figures.ratio,
-                figures.others_inserts_per_second / 1e6
-            );
-        }
-        all.push(figures);
-    }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&all)?);
-    }
-    Ok(())
+        each(&figures);
+        Ok(figures)
+    };
+    entries.iter().map(measure).collect()
 }
 
 fn one(entries: u64) -> anyhow::Result<Figures> {

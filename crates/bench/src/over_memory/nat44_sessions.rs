@@ -1,18 +1,20 @@
 //! `strait bench sessions --app nat44`: measures apps/nat44 with many sessions. UDP packets of 64 bytes go from inside to outside, from memory to
 //! memory on one core.
 
+use std::fmt;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::time::Instant;
 
 use abi::{Bits, MatchValue};
-use bench::report::lines;
-use bench::traffic::Datagram;
 use harness::rng::Rng;
 use io::native::NativeProgram;
 use serde::Serialize;
 
-use super::over_memory::{Rows, SMALLEST, Scaled, compiled, rates, scaled};
-use crate::cli::SessionsArgs;
+use super::sessions::Options;
+use super::{Rows, SMALLEST, Scaled, compiled, rates, scaled};
+use crate::report::lines;
+use crate::traffic::Datagram;
 
 static NAT44: &str = include_str!("../../../../apps/nat44/nat44.p4");
 
@@ -23,8 +25,9 @@ const OUTSIDE: u128 = 0xcb00_7101;
 const SERVER: u32 = 0xc633_6402;
 const UDP: u128 = 17;
 
-#[derive(Serialize)]
-struct Figures {
+/// What was measured with a number of sessions.
+#[derive(Debug, Serialize)]
+pub struct Figures {
     sessions: u32,
     insert_seconds: f64,
     packet: Vec<Scaled>,
@@ -32,11 +35,11 @@ struct Figures {
     ratio: f64,
 }
 
-/// Measures each number of sessions.
-pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
+/// Measures each number of sessions. Gives the figures to `each` as they come.
+pub fn run(options: &Options, each: &mut dyn FnMut(&Figures)) -> anyhow::Result<Vec<Figures>> {
     let (object, manifest) = compiled("nat44.p4", NAT44)?;
     let mut all: Vec<Figures> = Vec::new();
-    for &sessions in &args.sessions {
+    for &sessions in &options.sessions {
         anyhow::ensure!(
             sessions <= 1 << 20,
             "--sessions: the tables of apps/nat44 have room for {}",
@@ -46,31 +49,34 @@ pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
         let begun = Instant::now();
         fill(&program, sessions)?;
         let insert_seconds = begun.elapsed().as_secs_f64();
-        let mut rng = Rng::new(args.seed);
+        let mut rng = Rng::new(options.seed);
         let packets = (0..1 << 20).map(|_| packet(rng.below(sessions.into()) as u32)).collect();
-        let packet = scaled(&program, packets, &args.workers)?;
+        let packet = scaled(&program, packets, &options.workers)?;
         let ratio =
             all.first().map_or(1.0, |first| packet[0].cost.nanoseconds / first.packet[0].cost.nanoseconds);
         let figures = Figures { sessions, insert_seconds, packet, ratio };
-        if !args.json {
-            let line = format!("{sessions:>9} sessions, inserted in {insert_seconds:.2} s");
-            println!("{line} {}  {ratio:.2} times the first", figures.packet[0]);
-            figures.packet[1..].iter().for_each(|more| println!("{:width$} {more}", "", width = line.len()));
-        }
+        each(&figures);
         all.push(figures);
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&all)?);
+    Ok(all)
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = format!("{:>9} sessions, inserted in {:.2} s", self.sessions, self.insert_seconds);
+        write!(f, "{line} {}  {:.2} times the first", self.packet[0], self.ratio)?;
+        self.packet[1..].iter().try_for_each(|more| write!(f, "\n{:width$} {more}", "", width = line.len()))
     }
-    if let Some(file) = &args.svg {
-        let mut picture = rates("apps/nat44, 64-byte packets", "sessions");
-        for f in &all {
-            let rate = |p: &Scaled| (p.named("nat44"), p.cost.million_per_second);
-            f.packet.iter().map(rate).for_each(|(name, y)| picture.add(&name, f.sessions.into(), y));
-        }
-        lines::write_svg(&[picture], file)?;
+}
+
+/// Draws the rates by the number of sessions.
+pub fn draw(all: &[Figures], file: &Path) -> crate::Result<()> {
+    let mut picture = rates("apps/nat44, 64-byte packets", "sessions");
+    for f in all {
+        let rate = |p: &Scaled| (p.named("nat44"), p.cost.million_per_second);
+        f.packet.iter().map(rate).for_each(|(name, y)| picture.add(&name, f.sessions.into(), y));
     }
-    Ok(())
+    lines::write_svg(&[picture], file)
 }
 
 /// The inside address and port of a session. A host has sixteen sessions.

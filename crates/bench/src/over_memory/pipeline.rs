@@ -3,24 +3,22 @@
 //! The packets are in memory, and each one is copied into a buffer before it is processed, as a network card would do. There are no ports,
 //! and one core is used. Both targets take turns in one run, so that disturbances affect both. The best turn of each counts.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
+use harness::fuzz::tables_of;
 use harness::stf::{self, Target};
+use harness::targets::native::{NativeTarget, Object};
 use interp::{Interpreter, Silent};
 use serde::Serialize;
-
-use crate::cli::PipelineArgs;
-use crate::frontend;
-use harness::fuzz::tables_of;
-use harness::targets::native::{NativeTarget, Object};
 
 /// The number of turns of each target.
 const TURNS: u32 = 3;
 
 /// The measurements of a case.
-#[derive(Serialize)]
-struct Speed {
+#[derive(Debug, Serialize)]
+pub struct Speed {
     case: String,
     /// The number of different packets.
     packets: usize,
@@ -31,45 +29,49 @@ struct Speed {
     ratio: f64,
 }
 
-/// Measures each case, and prints a line about it.
-pub fn run(args: &PipelineArgs) -> anyhow::Result<()> {
+/// Measures a program with the packets and entries of each case, and adds the means if there are several cases. Gives the figures to
+/// `each` as they come.
+pub fn run(
+    program: &ir::Verified,
+    cases: &[stf::Case],
+    each: &mut dyn FnMut(&Speed),
+) -> anyhow::Result<Vec<Speed>> {
     ensure!(io::native::has_compiler(), "the native target needs a C compiler: apt-get install gcc");
-    let program = frontend::program(&args.program, &args.preprocess)?;
-    let object = Object::make(&program)?;
+    let object = Object::make(program)?;
     let mut all = Vec::new();
-    for file in &args.cases {
-        let case = super::test::read(file)?.case;
-        let speed = one(&program, &object, &case)?;
-        if !args.json {
-            println!("{}", line(&speed));
-        }
+    for case in cases {
+        let speed = one(program, &object, case)?;
+        each(&speed);
         all.push(speed);
     }
     if all.len() > 1 {
-        let mean = |ns: fn(&Speed) -> f64| all.iter().map(ns).sum::<f64>() / all.len() as f64;
-        let (interp_ns, native_ns) = (mean(|s| s.interp_ns), mean(|s| s.native_ns));
-        let packets = all.iter().map(|s| s.packets).sum();
-        let case = "all cases".to_string();
-        all.push(Speed { case, packets, interp_ns, native_ns, ratio: interp_ns / native_ns });
-        if !args.json {
-            all.last().iter().for_each(|mean| println!("{}", line(mean)));
-        }
+        let mean = mean(&all);
+        each(&mean);
+        all.push(mean);
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&all)?);
-    }
-    Ok(())
+    Ok(all)
 }
 
-fn line(s: &Speed) -> String {
-    format!(
-        "{:<50} interp {:>8.0} ns/packet, native {:>6.1} ns/packet ({:>6.2} Mpps), {:>5.0} times",
-        s.case,
-        s.interp_ns,
-        s.native_ns,
-        1e3 / s.native_ns,
-        s.ratio
-    )
+/// The means of all cases.
+fn mean(all: &[Speed]) -> Speed {
+    let mean = |ns: fn(&Speed) -> f64| all.iter().map(ns).sum::<f64>() / all.len() as f64;
+    let (interp_ns, native_ns) = (mean(|s| s.interp_ns), mean(|s| s.native_ns));
+    let packets = all.iter().map(|s| s.packets).sum();
+    Speed { case: "all cases".to_string(), packets, interp_ns, native_ns, ratio: interp_ns / native_ns }
+}
+
+impl fmt::Display for Speed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<50} interp {:>8.0} ns/packet, native {:>6.1} ns/packet ({:>6.2} Mpps), {:>5.0} times",
+            self.case,
+            self.interp_ns,
+            self.native_ns,
+            1e3 / self.native_ns,
+            self.ratio
+        )
+    }
 }
 
 fn one(program: &ir::Verified, object: &Object, case: &stf::Case) -> anyhow::Result<Speed> {

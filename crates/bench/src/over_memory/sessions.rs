@@ -8,13 +8,13 @@
 //!
 //! `--app nat44` measures apps/nat44, whose sessions are entries of a controller ([`super::nat44_sessions`]).
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use bench::traffic::Datagram;
 use control::plan;
 use dataplane::device::{Device as _, Update};
 use harness::rng::Rng;
@@ -23,10 +23,10 @@ use io::ebpf::KernelProgram;
 use io::native::{Batch, NativeProgram, Object};
 use nat64::{Config, config, expire_times, resize};
 use serde::Serialize;
-
-use super::over_memory::{Cost, SMALLEST, scaled};
-use crate::cli::{SessionsApp, SessionsArgs, SessionsTarget};
 use translator::Bundle;
+
+use super::{Cost, SMALLEST, scaled};
+use crate::traffic::Datagram;
 
 /// The pool of the measurements: addresses for benchmarks (RFC 2544), which never leave this process.
 const CONFIG: &str = "[nat64]\nmode = \"stateful\"\nprefix = \"64:ff9b:1::/96\"\npool = [\"198.18.0.0/16\"]\n\
@@ -48,7 +48,7 @@ const PORT_AT: usize = 14 + 40;
 
 /// What was measured with a number of sessions.
 #[derive(Clone, Debug, Serialize)]
-struct Figures {
+pub struct Figures {
     target: &'static str,
     sessions: u32,
     /// New sessions, with each number of workers.
@@ -78,46 +78,58 @@ struct Teardown {
     nanoseconds: f64,
 }
 
-/// Measures each number of sessions.
-pub fn run(args: &SessionsArgs) -> anyhow::Result<()> {
-    if args.app == SessionsApp::Nat44 {
-        return super::nat44_sessions::run(args);
-    }
+/// The options of `strait bench sessions`.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The numbers of sessions.
+    pub sessions: Vec<u32>,
+    /// The numbers of workers.
+    pub workers: Vec<usize>,
+    /// The seed of the order of packets.
+    pub seed: u64,
+}
+
+/// Where stateful NAT64 is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Target {
+    /// Machine code in this process.
+    Native,
+    /// The kernel, by test runs of the program for tc.
+    Tc,
+}
+
+/// Measures each number of sessions. Gives the figures to `each` as they come.
+pub fn run(
+    target: Target,
+    options: &Options,
+    each: &mut dyn FnMut(&Figures),
+) -> anyhow::Result<Vec<Figures>> {
     let mut all: Vec<Figures> = Vec::new();
-    for &sessions in &args.sessions {
-        let mut figures = match args.target {
-            SessionsTarget::Native => native(args, sessions)?,
-            SessionsTarget::Tc => kernel(args, sessions)?,
+    for &sessions in &options.sessions {
+        let mut figures = match target {
+            Target::Native => native(options, sessions)?,
+            Target::Tc => kernel(options, sessions)?,
         };
         figures.ratio =
             all.first().map_or(1.0, |first| figures.packet.nanoseconds / first.packet.nanoseconds);
-        if !args.json {
-            print(&figures);
-        }
+        each(&figures);
         all.push(figures);
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&all)?);
-    }
-    Ok(())
+    Ok(all)
 }
 
-fn print(figures: &Figures) {
-    let bytes = figures.bytes.map_or(String::new(), |bytes| format!(", {bytes:.0} bytes each"));
-    println!("{} sessions on {}{bytes}", figures.sessions, figures.target);
-    for rate in &figures.established {
-        let scaling = if rate.workers > 1 { format!(", {:.2} times", rate.scaling) } else { String::new() };
-        println!(
-            "  {:>6.3} million new ones a second, {} workers{scaling}",
-            rate.million_per_second, rate.workers
-        );
-    }
-    println!("  {} a packet, {:.2} times the first", figures.packet, figures.ratio);
-    if let Some(teardown) = &figures.teardown {
-        println!(
-            "  {} end in {:.2} s, and a packet takes {:.1} ns meanwhile",
-            teardown.sessions, teardown.seconds, teardown.nanoseconds
-        );
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.bytes.map_or(String::new(), |bytes| format!(", {bytes:.0} bytes each"));
+        writeln!(f, "{} sessions on {}{bytes}", self.sessions, self.target)?;
+        for Rate { workers, million_per_second, scaling } in &self.established {
+            write!(f, "  {million_per_second:>6.3} million new ones a second, {workers} workers")?;
+            let scaling = if *workers > 1 { format!(", {scaling:.2} times") } else { String::new() };
+            writeln!(f, "{scaling}")?;
+        }
+        write!(f, "  {} a packet, {:.2} times the first", self.packet, self.ratio)?;
+        let Some(Teardown { sessions, seconds, nanoseconds }) = self.teardown else { return Ok(()) };
+        write!(f, "\n  {sessions} end in {seconds:.2} s, and a packet takes {nanoseconds:.1} ns meanwhile")
     }
 }
 
@@ -146,7 +158,7 @@ fn resident() -> anyhow::Result<u64> {
     Ok(pages * 4096)
 }
 
-fn native(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
+fn native(options: &Options, sessions: u32) -> anyhow::Result<Figures> {
     let config = config_of(sessions)?;
     let bundle = Bundle::of(&config);
     let mut manifest = bundle.native_manifest()?;
@@ -155,7 +167,7 @@ fn native(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
     let mut wanted = translator::desired(&config, &manifest)?;
     wanted.entities.extend(config.stateful.iter().flat_map(expire_times));
     let (mut established, mut last, mut bytes) = (Vec::new(), None, None);
-    for &workers in &args.workers {
+    for &workers in &options.workers {
         let before = resident()?;
         let program = NativeProgram::load(&object, &manifest, &[])?;
         plan::apply(&mut program.memory().clone(), &wanted)?;
@@ -173,7 +185,7 @@ fn native(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
         last = Some(program);
     }
     let program = last.context("--workers names none")?;
-    let mut rng = Rng::new(args.seed);
+    let mut rng = Rng::new(options.seed);
     let mut frame = frame();
     let packets = (0..1 << 20).map(|_| {
         become_session(&mut frame, rng.below(sessions.into()) as u32);
@@ -283,7 +295,7 @@ impl Drop for Loaded {
     }
 }
 
-fn kernel(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
+fn kernel(options: &Options, sessions: u32) -> anyhow::Result<Figures> {
     let config = config_of(sessions)?;
     let bundle = Bundle::of(&config);
     ensure!(
@@ -294,7 +306,7 @@ fn kernel(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
     resize(&config, &mut manifest);
     let wanted = translator::desired(&config, &manifest)?;
     let (mut established, mut last) = (Vec::new(), None);
-    for &workers in &args.workers {
+    for &workers in &options.workers {
         drop(last.take());
         let mut program = Loaded(Some(KernelProgram::load(bundle.object, &manifest, &instance())?));
         let Some(loaded) = &mut program.0 else { continue };
@@ -309,7 +321,7 @@ fn kernel(args: &SessionsArgs, sessions: u32) -> anyhow::Result<Figures> {
         last = Some(program);
     }
     let program = last.as_ref().and_then(|loaded| loaded.0.as_ref()).context("--workers names none")?;
-    let (mut rng, mut frame, mut spent) = (Rng::new(args.seed), frame(), 0u64);
+    let (mut rng, mut frame, mut spent) = (Rng::new(options.seed), frame(), 0u64);
     const PACKETS: u32 = 1 << 17;
     for _ in 0..PACKETS {
         become_session(&mut frame, rng.below(sessions.into()) as u32);

@@ -5,6 +5,7 @@
 
 mod packets;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -19,12 +20,11 @@ use harness::rng::Rng;
 use io::native::{Batch, NativeProgram, Object, Verdict};
 use nat64::{Config, config, expire_times, resize};
 use serde::Serialize;
+use translator::Bundle;
+use translator::counting::Counting;
 
 pub use self::packets::Flood;
 use self::packets::{Targets, of_host, outside, syn_of_host};
-use crate::cli::FloodsArgs;
-use translator::Bundle;
-use translator::counting::Counting;
 
 /// Addresses for benchmarks (RFC 2544), which never leave this process.
 const CONFIG: &str =
@@ -40,6 +40,23 @@ const OF_HOST: u32 = 16;
 const BUILT: u64 = 1 << 18;
 /// The packets by which the time of one of a flood is measured.
 const TIMED: u64 = 1 << 17;
+
+/// The options of `strait bench floods`.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The floods; none for all.
+    pub floods: Vec<Flood>,
+    /// The packets of a flood in a second.
+    pub rate: u32,
+    /// The packets of established flows in a second.
+    pub established: u32,
+    /// The new sessions in a second, each of a host of its own.
+    pub new_sessions: u32,
+    /// How long each run takes, in seconds.
+    pub seconds: f64,
+    /// The seed of the packets.
+    pub seed: u64,
+}
 
 /// What is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +111,7 @@ impl Run {
 
 /// The figures of a flood.
 #[derive(Clone, Debug, Serialize)]
-struct Figures {
+pub struct Figures {
     flood: Flood,
     without: Run,
     with: Run,
@@ -104,55 +121,53 @@ struct Figures {
     drops: Vec<(String, u64)>,
 }
 
-/// Measures each flood.
-pub fn run(args: &FloodsArgs) -> anyhow::Result<()> {
-    let all = if args.floods.is_empty() { Flood::value_variants().to_vec() } else { args.floods.clone() };
+/// Measures each flood. Gives the figures to `each` as they come.
+pub fn run(options: &Options, each: &mut dyn FnMut(&Figures)) -> anyhow::Result<Vec<Figures>> {
+    let floods =
+        if options.floods.is_empty() { Flood::value_variants().to_vec() } else { options.floods.clone() };
     let config = config::parse(CONFIG).map_err(|problems| anyhow::anyhow!("{problems:?}"))?;
     let bundle = Bundle::of(&config);
     let mut manifest = bundle.native_manifest()?;
     resize(&config, &mut manifest);
     let object = Object::make_or(bundle.c, &bundle.prepared)?;
-    let mut figures = Vec::new();
-    for flood in all {
-        let one = Bench::new(args, &config, &object, &manifest)?.measure(flood)?;
-        if !args.json {
-            print(&one);
-        }
-        figures.push(one);
+    let mut all = Vec::new();
+    for flood in floods {
+        let figures = Bench::new(options, &config, &object, &manifest)?.measure(flood)?;
+        each(&figures);
+        all.push(figures);
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&figures)?);
-    }
-    Ok(())
+    Ok(all)
 }
 
-fn print(figures: &Figures) {
-    let name =
-        figures.flood.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default();
-    let percent = |part: f64| format!("{:.1} %", part * 100.0);
-    let flood = figures.with.flood;
-    println!("{name}: {} packets, {:.0} ns each", flood.offered, figures.nanoseconds);
-    for (what, without, with) in [
-        ("established", figures.without.established, figures.with.established),
-        ("new sessions", figures.without.new_sessions, figures.with.new_sessions),
-    ] {
-        println!(
-            "  {what:<13} {} of {} kept ({} without the flood); of those that reached the translator {}",
-            percent(with.kept()),
-            with.offered,
-            percent(without.kept()),
-            percent(with.translated_of_taken())
-        );
-    }
-    println!("  of the flood  {} translated", percent(flood.kept()));
-    for (reason, packets) in &figures.drops {
-        println!("  dropped {packets:>10}  {reason}");
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name =
+            self.flood.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default();
+        let percent = |part: f64| format!("{:.1} %", part * 100.0);
+        let flood = self.with.flood;
+        writeln!(f, "{name}: {} packets, {:.0} ns each", flood.offered, self.nanoseconds)?;
+        for (what, without, with) in [
+            ("established", self.without.established, self.with.established),
+            ("new sessions", self.without.new_sessions, self.with.new_sessions),
+        ] {
+            writeln!(
+                f,
+                "  {what:<13} {} of {} kept ({} without the flood); of those that reached the translator {}",
+                percent(with.kept()),
+                with.offered,
+                percent(without.kept()),
+                percent(with.translated_of_taken())
+            )?;
+        }
+        write!(f, "  of the flood  {} translated", percent(flood.kept()))?;
+        let mut drops = self.drops.iter();
+        drops.try_for_each(|(reason, packets)| write!(f, "\n  dropped {packets:>10}  {reason}"))
     }
 }
 
 /// A translator, and what is sent through it.
 struct Bench<'a> {
-    args: &'a FloodsArgs,
+    options: &'a Options,
     config: &'a Config,
     program: NativeProgram,
     /// Packets of established flows.
@@ -166,7 +181,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn new(
-        args: &'a FloodsArgs,
+        options: &'a Options,
         config: &'a Config,
         object: &Object,
         manifest: &Manifest,
@@ -178,13 +193,13 @@ impl<'a> Bench<'a> {
         plan::apply(&mut program.memory().clone(), &wanted)?;
         let flows = (0..HOSTS * OF_HOST).map(|n| of_host(n % HOSTS, (4000 + n / HOSTS) as u16));
         let mut bench = Bench {
-            args,
+            options,
             config,
             program,
             established: flows.collect(),
             targets: Targets { udp: Vec::new(), tcp: Vec::new(), pool: (POOL.0.into(), POOL.1) },
             next_host: HOSTS,
-            rng: Rng::new(args.seed),
+            rng: Rng::new(options.seed),
             begun: Instant::now(),
         };
         bench.establish()?;
@@ -246,16 +261,16 @@ impl<'a> Bench<'a> {
     /// Sends established flows, new sessions, and a flood if there is one, each at its rate.
     fn traffic(&mut self, flood: &[Vec<u8>]) -> Run {
         let rate = |class| match class {
-            Class::Established => self.args.established,
-            Class::New => self.args.new_sessions,
+            Class::Established => self.options.established,
+            Class::New => self.options.new_sessions,
             Class::Flood if flood.is_empty() => 0,
-            Class::Flood => self.args.rate,
+            Class::Flood => self.options.rate,
         };
         let rates = CLASSES.map(|class| rate(class) as f64);
         let mut worker = self.program.memory().worker();
         let mut batch = Batch::new(BURST, 256, 0);
         let (mut taken, mut run, mut classes) = ([0u64; 3], Run::default(), Vec::with_capacity(BURST));
-        let (begun, length) = (Instant::now(), Duration::from_secs_f64(self.args.seconds));
+        let (begun, length) = (Instant::now(), Duration::from_secs_f64(self.options.seconds));
         while begun.elapsed() < length {
             let seconds = begun.elapsed().as_secs_f64();
             let due = rates.map(|rate| (rate * seconds) as u64);

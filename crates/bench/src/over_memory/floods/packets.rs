@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use bench::traffic::{Datagram, finish};
 use clap::ValueEnum;
 use harness::rng::Rng;
 use serde::Serialize;
 
-use super::super::over_memory::SMALLEST;
+use super::super::SMALLEST;
+use crate::traffic::{Datagram, finish};
 
 /// A kind of flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
