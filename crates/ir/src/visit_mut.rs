@@ -222,15 +222,40 @@ fn call_parts(call: &mut Call, f: &mut dyn FnMut(Part<'_>)) {
     }
 }
 
+fn names_of_call(call: &mut Call, f: &mut dyn FnMut(&mut Name)) {
+    match call {
+        Call::LogMsg { format, .. } => f(format),
+        Call::Digest { name, fields, .. } => {
+            f(name);
+            fields.iter_mut().for_each(f);
+        }
+        Call::Count { .. }
+        | Call::DirectCount(_)
+        | Call::RegisterRead { .. }
+        | Call::RegisterWrite { .. }
+        | Call::DirectRegisterRead { .. }
+        | Call::DirectRegisterWrite { .. }
+        | Call::Meter { .. }
+        | Call::DirectMeter { .. }
+        | Call::AddEntry { .. }
+        | Call::RestartTimer(_)
+        | Call::FlowId(_)
+        | Call::Hash { .. }
+        | Call::AddToSum { .. }
+        | Call::UpdateHash { .. }
+        | Call::Random { .. }
+        | Call::VerifyChecksum { .. }
+        | Call::UpdateChecksum { .. }
+        | Call::Assert { .. } => {}
+    }
+}
+
 /// Calls `f` for every name and text that the program's author wrote: all that a back end could print.
 pub fn names(program: &mut Program, f: &mut dyn FnMut(&mut Name)) {
     blocks(program, &mut |block| {
         stmts(block, &mut |stmt| {
-            if let StmtKind::Call(Call::LogMsg { format, .. }) = &mut stmt.kind {
-                f(format);
-            } else if let StmtKind::Call(Call::Digest { name, fields, .. }) = &mut stmt.kind {
-                f(name);
-                fields.iter_mut().for_each(&mut *f);
+            if let StmtKind::Call(call) = &mut stmt.kind {
+                names_of_call(call, f);
             }
         })
     });
