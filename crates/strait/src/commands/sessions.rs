@@ -23,10 +23,10 @@ use io::ebpf::KernelProgram;
 use io::native::{Batch, NativeProgram, Object};
 use nat64::{Config, config, expire_times, resize};
 use serde::Serialize;
+use translator::Bundle;
 
 use super::over_memory::{Cost, SMALLEST, scaled};
 use crate::cli::{SessionsApp, SessionsArgs, SessionsTarget};
-use translator::Bundle;
 
 /// The pool of the measurements: addresses for benchmarks (RFC 2544), which never leave this process.
 const CONFIG: &str = "[nat64]\nmode = \"stateful\"\nprefix = \"64:ff9b:1::/96\"\npool = [\"198.18.0.0/16\"]\n\

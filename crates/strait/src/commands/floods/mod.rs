@@ -19,12 +19,12 @@ use harness::rng::Rng;
 use io::native::{Batch, NativeProgram, Object, Verdict};
 use nat64::{Config, config, expire_times, resize};
 use serde::Serialize;
+use translator::Bundle;
+use translator::counting::Counting;
 
 pub use self::packets::Flood;
 use self::packets::{Targets, of_host, outside, syn_of_host};
 use crate::cli::FloodsArgs;
-use translator::Bundle;
-use translator::counting::Counting;
 
 /// Addresses for benchmarks (RFC 2544), which never leave this process.
 const CONFIG: &str =
