@@ -124,7 +124,8 @@ error {
 #ifndef CPU_PORT
 #define CPU_PORT 510
 #endif
-const bit<32> RECIRCULATED = 4;     // as BMv2 numbers it
+const bit<32> RECIRCULATED = 4;     // as BMv2 numbers them
+const bit<32> RESUBMITTED = 6;
 
 // A packet that opens a session, on its way to the controller. Of the two ends of the binding, one is known: the host's from IPv6, otherwise the pool's.
 @controller_header("packet_in")
@@ -380,7 +381,7 @@ struct metadata_t {
     session_t session;
 #endif
 #ifdef CONTROLLED
-    bit<32> front_bytes;                    // of the header in front of a frame of the controller
+    @field_list(1) bit<32> front_bytes;     // of the header in front of a frame of the controller
     bit<8>  verdict;                        // of the controller, about a packet that it has sent back
     @field_list(1) bit<9> arrived_at;       // the port where the packet arrived, though it comes from the controller
 #endif

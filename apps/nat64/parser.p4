@@ -13,13 +13,32 @@ parser Packet(packet_in packet,
               inout metadata_t meta,
               inout standard_metadata_t standard_metadata) {
 #ifdef CONTROLLED
-    // A packet of the controller has arrived where it first did. In recirculated ones, the header in front is gone.
+    // A packet of the controller has arrived where it first did. In recirculated ones, the header in front is gone. In resubmitted ones it is there
+    // again, and what was known stays known: BMv2 forgets the port of such a packet.
     state start {
-        transition select(standard_metadata.ingress_port, standard_metadata.instance_type) {
-            (CPU_PORT, RECIRCULATED): ethernet;
-            (CPU_PORT, _):            packet_out;
-            default:                  port;
+        transition select(standard_metadata.instance_type, standard_metadata.ingress_port) {
+            (RECIRCULATED, _): recirculated;
+            (RESUBMITTED, _):  resubmitted;
+            (_, CPU_PORT):     packet_out;
+            default:           port;
         }
+    }
+
+    state recirculated {
+        meta.front_bytes = 0;
+        transition ethernet;
+    }
+
+    state resubmitted {
+        transition select(meta.front_bytes) {
+            PACKET_OUT_BYTES: again_packet_out;
+            default:          ethernet;
+        }
+    }
+
+    state again_packet_out {
+        packet.extract(hdr.packet_out);
+        transition ethernet;
     }
 
     state packet_out {

@@ -65,7 +65,7 @@ impl MatchValue {
         match self {
             MatchValue::Lpm(v, len) => MatchValue::Lpm(v.and(&Bits::prefix_mask(v.width(), *len)), *len),
             MatchValue::Ternary(v, mask) => MatchValue::Ternary(v.and(mask), mask.clone()),
-            other => other.clone(),
+            other @ (MatchValue::Exact(_) | MatchValue::Range(..) | MatchValue::Optional(_)) => other.clone(),
         }
     }
 

@@ -16,6 +16,8 @@
 //!
 //! Nothing here does I/O, and nothing knows a target.
 #![forbid(unsafe_code)]
+// A match names what it ignores, so that the compiler shows every place that a new variant concerns.
+#![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod bits;
 pub mod cancel;

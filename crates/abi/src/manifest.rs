@@ -312,23 +312,26 @@ impl KeyField {
 
     /// Whether a key satisfies this field of an entry.
     pub fn matches(&self, value: &MatchValue, key: &Bits) -> bool {
-        match value {
-            MatchValue::Range(lo, hi) if self.signed => {
-                lo.cmp_signed(key).is_le() && key.cmp_signed(hi).is_le()
-            }
-            _ => value.matches(key),
+        if let MatchValue::Range(lo, hi) = value
+            && self.signed
+        {
+            lo.cmp_signed(key).is_le() && key.cmp_signed(hi).is_le()
+        } else {
+            value.matches(key)
         }
     }
 
     /// A value of an entry as a target stores it that compares unsigned numbers only: the ends of a signed range with their signs
     /// exchanged, which puts signed numbers in the order of unsigned ones. Done twice it is undone. The same is done to the key.
     pub fn unsigned(&self, value: &MatchValue) -> MatchValue {
-        match value {
-            MatchValue::Range(lo, hi) if self.signed && self.width > 0 => {
-                let sign = Bits::new(1, 1).resize(self.width).shl(u64::from(self.width) - 1);
-                MatchValue::Range(lo.xor(&sign), hi.xor(&sign))
-            }
-            _ => value.clone(),
+        if let MatchValue::Range(lo, hi) = value
+            && self.signed
+            && self.width > 0
+        {
+            let sign = Bits::new(1, 1).resize(self.width).shl(u64::from(self.width) - 1);
+            MatchValue::Range(lo.xor(&sign), hi.xor(&sign))
+        } else {
+            value.clone()
         }
     }
 }
@@ -650,7 +653,10 @@ impl Table {
         }
         let lens = entry.matches.iter().map(|m| match m {
             MatchValue::Lpm(_, len) => *len as i64,
-            _ => 0,
+            MatchValue::Exact(_)
+            | MatchValue::Ternary(..)
+            | MatchValue::Range(..)
+            | MatchValue::Optional(_) => 0,
         });
         lens.sum()
     }

@@ -18,6 +18,8 @@
 //! Invariants: no I/O, no clock, no panic on any packet or table state; iteration follows insertion order, so that two
 //! runs of one case are equal to the byte.
 #![forbid(unsafe_code)]
+// A match names what it ignores, so that the compiler shows every place that a new variant concerns.
+#![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod cells;
 pub mod checksum;

@@ -11,6 +11,8 @@
 //!
 //! Invariants: this crate does no I/O, and equal programs give equal text.
 #![forbid(unsafe_code)]
+// A match names what it ignores, so that the compiler shows every place that a new variant concerns.
+#![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod c;
 pub mod dot;

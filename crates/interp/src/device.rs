@@ -207,7 +207,16 @@ impl Store for Interpreter<'_> {
             Key::Multicast(group) => drop(state.groups.remove(group)),
             Key::Session(session) => drop(state.mirrors.remove(session)),
             Key::HostPort(port) => drop(state.pna.host_ports.remove(port)),
-            _ => {}
+            Key::Default(_)
+            | Key::Counter(..)
+            | Key::DirectCounter(_)
+            | Key::Meter(..)
+            | Key::DirectMeter(_)
+            | Key::AllMeters(_)
+            | Key::Register(..)
+            | Key::ValueSet(_)
+            | Key::ExpireTime(_)
+            | Key::Drop(_) => {}
         }
         Ok(())
     }
@@ -299,7 +308,7 @@ impl Interpreter<'_> {
         let table = &mut self.state.tables[key.table.index()];
         let stored = match action {
             Action::Call(call) => key.with(call.clone()),
-            _ => bare(key),
+            Action::Member(_) | Action::Group(_) => bare(key),
         };
         let handle = match exists {
             true => table.modify(&stored)?,

@@ -30,7 +30,7 @@ pub fn truth(p: &Program, s: &PacketState, e: &Expr) -> bool {
 pub fn header(p: &Program, s: &PacketState, h: &HeaderRef) -> Option<ir::HeaderId> {
     s.resolve(p, h, || match h {
         HeaderRef::Element(_, index) => eval(p, s, index).to_u64().unwrap_or(u64::MAX),
-        _ => 0,
+        HeaderRef::Header(_) | HeaderRef::Next(_) | HeaderRef::Last(_) => 0,
     })
 }
 
@@ -46,12 +46,9 @@ pub fn read(p: &Program, s: &PacketState, place: &Place, ty: Ty) -> Bits {
 }
 
 fn binary(p: &Program, s: &PacketState, op: BinOp, a: &Expr, b: &Expr) -> Bits {
-    use BinOp::{LogAnd, LogOr};
     let x = eval(p, s, a);
-    match op {
-        LogAnd if x.is_zero() => return x,
-        LogOr if !x.is_zero() => return x,
-        _ => {}
+    if op == BinOp::LogAnd && x.is_zero() || op == BinOp::LogOr && !x.is_zero() {
+        return x;
     }
     let y = eval(p, s, b);
     compute::binary(op, a.ty.is_signed(), &x, &y)

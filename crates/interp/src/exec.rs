@@ -32,9 +32,9 @@ impl Run<'_, '_> {
     /// Runs a block.
     pub fn block(&mut self, block: &Block) -> Flow {
         for stmt in block {
-            match self.stmt(stmt) {
-                Flow::Next => {}
-                other => return other,
+            let flow = self.stmt(stmt);
+            if flow != Flow::Next {
+                return flow;
             }
         }
         Flow::Next
@@ -65,10 +65,8 @@ impl Run<'_, '_> {
                 return self.block(arm);
             }
             StmtKind::Block { label, body } => {
-                return match self.block(body) {
-                    Flow::Break(l) if l == *label => Flow::Next,
-                    other => other,
-                };
+                let flow = self.block(body);
+                return if flow == Flow::Break(*label) { Flow::Next } else { flow };
             }
             // The interpreter runs one packet at a time, so every block is atomic.
             StmtKind::Atomic(body) => return self.block(body),
@@ -77,11 +75,16 @@ impl Run<'_, '_> {
             StmtKind::Continue(label) => return Flow::Continue(*label),
             StmtKind::Apply { table, hit, action } => return self.apply(*table, *hit, *action, stmt.loc),
             StmtKind::Drop(site) => self.mark_to_drop(*site),
-            StmtKind::Extract { .. }
-            | StmtKind::Lookahead { .. }
-            | StmtKind::Advance(_)
-            | StmtKind::Verify { .. } => {
-                return self.parser_stmt(stmt);
+            StmtKind::Extract { header, varbit } => {
+                let bits = varbit.as_ref().map(|e| eval(p, &self.s, e).to_u64().unwrap_or(u64::MAX));
+                return self.extract(header, bits, stmt.loc);
+            }
+            StmtKind::Lookahead { dst } => return self.lookahead(dst, stmt.loc),
+            StmtKind::Advance(e) => return self.advance(e),
+            StmtKind::Verify { cond, error } => {
+                if !truth(p, &self.s, cond) {
+                    return Flow::Reject(error.0);
+                }
             }
             StmtKind::Emit(h) => self.emit(h),
             StmtKind::Call(Call::Assert { cond, site, text }) => {
@@ -106,7 +109,9 @@ impl Run<'_, '_> {
                 Flow::Next => {}
                 Flow::Continue(l) if l == label => {}
                 Flow::Break(l) if l == label => return Flow::Next,
-                other => return other,
+                other @ (Flow::Break(_) | Flow::Continue(_) | Flow::Reject(_) | Flow::Drop(_)) => {
+                    return other;
+                }
             }
         }
     }
@@ -445,33 +450,32 @@ impl Run<'_, '_> {
 
     fn checksum(&mut self, call: &Call, loc: Loc) {
         let p = self.program;
-        match call {
-            Call::VerifyChecksum { id, cond, data, checksum, payload } if truth(p, &self.s, cond) => {
-                let value = sums::checksum(p, &self.s, data, *payload);
-                let found = read(p, &self.s, checksum, ir::Ty::Bit(16)).low_u64();
-                let right = found == value as u64;
-                if let Some(carry) = self.carry.filter(|_| self.arrived(checksum)) {
-                    carry.verified(*id, found as u16, value, &mut self.s.wrong_by);
-                }
-                if !right {
-                    self.set(p.standard.checksum_error, 1);
-                }
-                self.tell_sum(checksum, value, Some(right), loc);
+        if let Call::VerifyChecksum { id, cond, data, checksum, payload } = call
+            && truth(p, &self.s, cond)
+        {
+            let value = sums::checksum(p, &self.s, data, *payload);
+            let found = read(p, &self.s, checksum, ir::Ty::Bit(16)).low_u64();
+            let right = found == value as u64;
+            if let Some(carry) = self.carry.filter(|_| self.arrived(checksum)) {
+                carry.verified(*id, found as u16, value, &mut self.s.wrong_by);
             }
-            Call::UpdateChecksum { id, cond, data, checksum, payload, nonzero }
-                if truth(p, &self.s, cond) =>
-            {
-                let mut value = sums::checksum(p, &self.s, data, *payload);
-                if let Some(carry) = self.carry {
-                    value = carry.updated(*id, value, &self.s.wrong_by);
-                }
-                if *nonzero && value == 0 {
-                    value = 0xffff;
-                }
-                self.tell_sum(checksum, value, None, loc);
-                self.write(checksum, Bits::new(16, value as u128), loc);
+            if !right {
+                self.set(p.standard.checksum_error, 1);
             }
-            _ => {}
+            self.tell_sum(checksum, value, Some(right), loc);
+        }
+        if let Call::UpdateChecksum { id, cond, data, checksum, payload, nonzero } = call
+            && truth(p, &self.s, cond)
+        {
+            let mut value = sums::checksum(p, &self.s, data, *payload);
+            if let Some(carry) = self.carry {
+                value = carry.updated(*id, value, &self.s.wrong_by);
+            }
+            if *nonzero && value == 0 {
+                value = 0xffff;
+            }
+            self.tell_sum(checksum, value, None, loc);
+            self.write(checksum, Bits::new(16, value as u128), loc);
         }
     }
 

@@ -10,6 +10,8 @@
 //! Invariants: no I/O, no clock, no panic on any packet. The result for a packet depends only on the program, the tables, the registers and
 //! the packet; random numbers come from a seed.
 #![forbid(unsafe_code)]
+// A match names what it ignores, so that the compiler shows every place that a new variant concerns.
+#![warn(clippy::wildcard_enum_match_arm)]
 
 mod carry;
 mod device;

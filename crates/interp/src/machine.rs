@@ -310,10 +310,7 @@ pub(crate) struct Dropped(pub usize);
 impl Dropped {
     /// What a parser or control results in that ended with this flow.
     pub(crate) fn unless_ended(flow: Flow) -> Result<(), Dropped> {
-        match flow {
-            Flow::Drop(reason) => Err(Dropped(reason)),
-            _ => Ok(()),
-        }
+        if let Flow::Drop(reason) = flow { Err(Dropped(reason)) } else { Ok(()) }
     }
 }
 

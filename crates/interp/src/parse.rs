@@ -1,9 +1,9 @@
 //! Runs the parser: states, `select` expressions, and the statements that read the packet.
 
 use abi::{Bits, MatchValue, drops};
-use ir::{HeaderId, HeaderRef, Parser, Select, Stmt, StmtKind, Target, Transition};
+use ir::{HeaderId, HeaderRef, Parser, Select, Target, Transition};
 
-use crate::eval::{eval, header, truth};
+use crate::eval::{eval, header};
 use crate::event::Event;
 use crate::exec::Flow;
 use crate::machine::{Dropped, Run};
@@ -26,7 +26,7 @@ impl Run<'_, '_> {
         let error = match flow {
             Flow::Reject(error) => error,
             Flow::Drop(_) => errors::PARSER_TIMEOUT,
-            _ => 0,
+            Flow::Next | Flow::Break(_) | Flow::Continue(_) => 0,
         };
         self.set(self.program.standard.parser_error, error as u128);
         if self.watched {
@@ -38,9 +38,9 @@ impl Run<'_, '_> {
     }
 
     fn states(&mut self, parser: &Parser) -> Flow {
-        match self.block(&parser.prologue) {
-            Flow::Next => {}
-            other => return other,
+        let flow = self.block(&parser.prologue);
+        if flow != Flow::Next {
+            return flow;
         }
         let mut at = parser.start;
         loop {
@@ -68,9 +68,9 @@ impl Run<'_, '_> {
 
     /// Runs a state. Returns the next state, or how parsing ended.
     fn state(&mut self, state: &ir::State, states: &[ir::State]) -> Result<Target, Flow> {
-        match self.block(&state.body) {
-            Flow::Next => {}
-            other => return Err(other),
+        let flow = self.block(&state.body);
+        if flow != Flow::Next {
+            return Err(flow);
         }
         match &state.next {
             Transition::Goto(target) => Ok(*target),
@@ -101,11 +101,14 @@ impl Run<'_, '_> {
     }
 
     fn is_member(&self, set: ir::ValueSetId, select: &Select, keys: &[Bits]) -> bool {
-        let fits = |part: &MatchValue, of: &ir::Expr, key: &Bits| match part {
-            MatchValue::Range(lo, hi) if of.ty.is_signed() => {
+        let fits = |part: &MatchValue, of: &ir::Expr, key: &Bits| {
+            if let MatchValue::Range(lo, hi) = part
+                && of.ty.is_signed()
+            {
                 lo.cmp_signed(key).is_le() && key.cmp_signed(hi).is_le()
+            } else {
+                part.matches(key)
             }
-            _ => part.matches(key),
         };
         let members = &self.state.value_sets[set.index()];
         members.iter().any(|member| {
@@ -114,46 +117,37 @@ impl Run<'_, '_> {
         })
     }
 
-    /// Runs a statement that only parsers have.
-    pub fn parser_stmt(&mut self, stmt: &Stmt) -> Flow {
+    /// Reads bits at the cursor, which stays where it is.
+    pub fn lookahead(&mut self, dst: &ir::Place, loc: ir::Loc) -> Flow {
         let p = self.program;
-        match &stmt.kind {
-            StmtKind::Extract { header, varbit } => {
-                let bits = varbit.as_ref().map(|e| eval(p, &self.s, e).to_u64().unwrap_or(u64::MAX));
-                self.extract(header, bits, stmt.loc)
-            }
-            StmtKind::Lookahead { dst } => {
-                let width = match dst {
-                    ir::Place::Var(id) => p.var(*id).ty.width(),
-                    ir::Place::Field(HeaderRef::Header(id), f) => {
-                        p.header_type(*id).fields[*f as usize].ty.width()
-                    }
-                    ir::Place::Field(..) => return Flow::Reject(errors::STACK_OUT_OF_BOUNDS),
-                };
-                if self.s.left() < width as usize {
-                    return Flow::Reject(errors::PACKET_TOO_SHORT);
-                }
-                let value = read_bits(&self.s.data, self.s.cursor, width);
-                self.write(dst, value, stmt.loc);
-                Flow::Next
-            }
-            StmtKind::Advance(e) => {
-                let bits = eval(p, &self.s, e).to_u64().unwrap_or(u64::MAX);
-                if !bits.is_multiple_of(8) {
-                    return Flow::Reject(errors::PARSER_INVALID_ARGUMENT);
-                }
-                if bits > self.s.left() as u64 {
-                    return Flow::Reject(errors::PACKET_TOO_SHORT);
-                }
-                self.s.cursor += bits as usize;
-                Flow::Next
-            }
-            StmtKind::Verify { cond, error } if !truth(p, &self.s, cond) => Flow::Reject(error.0),
-            _ => Flow::Next,
+        let width = match dst {
+            ir::Place::Var(id) => p.var(*id).ty.width(),
+            ir::Place::Field(HeaderRef::Header(id), f) => p.header_type(*id).fields[*f as usize].ty.width(),
+            ir::Place::Field(..) => return Flow::Reject(errors::STACK_OUT_OF_BOUNDS),
+        };
+        if self.s.left() < width as usize {
+            return Flow::Reject(errors::PACKET_TOO_SHORT);
         }
+        let value = read_bits(&self.s.data, self.s.cursor, width);
+        self.write(dst, value, loc);
+        Flow::Next
     }
 
-    fn extract(&mut self, h: &HeaderRef, varbit: Option<u64>, loc: ir::Loc) -> Flow {
+    /// Moves the cursor.
+    pub fn advance(&mut self, bits: &ir::Expr) -> Flow {
+        let bits = eval(self.program, &self.s, bits).to_u64().unwrap_or(u64::MAX);
+        if !bits.is_multiple_of(8) {
+            return Flow::Reject(errors::PARSER_INVALID_ARGUMENT);
+        }
+        if bits > self.s.left() as u64 {
+            return Flow::Reject(errors::PACKET_TOO_SHORT);
+        }
+        self.s.cursor += bits as usize;
+        Flow::Next
+    }
+
+    /// Extracts a header, with this number of bits in its varbit field.
+    pub fn extract(&mut self, h: &HeaderRef, varbit: Option<u64>, loc: ir::Loc) -> Flow {
         let p = self.program;
         let Some(id) = header(p, &self.s, h) else { return Flow::Reject(errors::STACK_OUT_OF_BOUNDS) };
         let ty = p.header_type(id);

@@ -55,7 +55,7 @@ impl Run<'_, '_> {
             let finished = match step {
                 Step::Parse(role, errors) => self.parse_for(*role, errors),
                 Step::Control(role) => self.control(*role),
-                _ => Ok(()),
+                Step::Deparse(_) | Step::Truncate(..) | Step::Fragment(_) | Step::Decide(_) => Ok(()),
             };
             match finished {
                 Err(Dropped(_)) => return false,

@@ -160,14 +160,13 @@ impl Lists {
             list: list(program, &order, data, checksum),
         };
         for control in &program.controls {
-            visit::stmts(&control.body, &mut |stmt| match &stmt.kind {
-                StmtKind::Call(Call::VerifyChecksum { id, cond, data, checksum, payload: true }) => {
+            visit::stmts(&control.body, &mut |stmt| {
+                let StmtKind::Call(call) = &stmt.kind else { return };
+                if let Call::VerifyChecksum { id, cond, data, checksum, payload: true } = call {
                     declared.verifies.push(declaration(*id, cond, data, checksum));
-                }
-                StmtKind::Call(Call::UpdateChecksum { id, cond, data, checksum, payload: true, .. }) => {
+                } else if let Call::UpdateChecksum { id, cond, data, checksum, payload: true, .. } = call {
                     declared.updates.push(declaration(*id, cond, data, checksum));
                 }
-                _ => {}
             });
         }
         declared
@@ -345,14 +344,13 @@ impl Writes {
     }
 
     fn stmt(&mut self, program: &Program, stmt: &Stmt) {
-        match &stmt.kind {
+        if let StmtKind::Call(Call::UpdateChecksum { payload: true, .. }) = &stmt.kind {
             // The deparser writes a checksum over the payload, after everything else. So it changes nothing that is summed.
-            StmtKind::Call(Call::UpdateChecksum { payload: true, .. }) => {}
-            StmtKind::SetInvalid(h) => {
-                let (headers, _) = headers_of(program, h);
-                self.gone.extend(headers.map(HeaderId));
-            }
-            _ => effects::writes(program, stmt, &mut |cell| self.cells.extend([cell])),
+        } else if let StmtKind::SetInvalid(h) = &stmt.kind {
+            let (headers, _) = headers_of(program, h);
+            self.gone.extend(headers.map(HeaderId));
+        } else {
+            effects::writes(program, stmt, &mut |cell| self.cells.extend([cell]));
         }
     }
 
@@ -386,9 +384,11 @@ impl Writes {
 
 /// The headers that must be valid for a condition to hold.
 pub fn valid_where(cond: &Expr) -> Vec<HeaderId> {
-    match &cond.kind {
-        ExprKind::IsValid(HeaderRef::Header(h)) => vec![*h],
-        ExprKind::Binary(BinOp::LogAnd, a, b) => [valid_where(a), valid_where(b)].concat(),
-        _ => Vec::new(),
+    if let ExprKind::IsValid(HeaderRef::Header(h)) = &cond.kind {
+        vec![*h]
+    } else if let ExprKind::Binary(BinOp::LogAnd, a, b) = &cond.kind {
+        [valid_where(a), valid_where(b)].concat()
+    } else {
+        Vec::new()
     }
 }

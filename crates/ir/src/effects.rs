@@ -90,7 +90,26 @@ pub fn jump(program: &Program, stmt: &Stmt) -> Jump {
     match &stmt.kind {
         StmtKind::Break(label) => Jump::Break(*label),
         StmtKind::Continue(label) => Jump::Continue(*label),
-        _ => {
+        StmtKind::Assign { .. }
+        | StmtKind::CopyHeader { .. }
+        | StmtKind::CopyStack { .. }
+        | StmtKind::SetValid(_)
+        | StmtKind::SetInvalid(_)
+        | StmtKind::PushFront(..)
+        | StmtKind::PopFront(..)
+        | StmtKind::If { .. }
+        | StmtKind::Switch { .. }
+        | StmtKind::Block { .. }
+        | StmtKind::Atomic(_)
+        | StmtKind::Loop { .. }
+        | StmtKind::Apply { .. }
+        | StmtKind::Drop(_)
+        | StmtKind::Extract { .. }
+        | StmtKind::Lookahead { .. }
+        | StmtKind::Advance(_)
+        | StmtKind::Verify { .. }
+        | StmtKind::Emit(_)
+        | StmtKind::Call(_) => {
             let mut rejects = false;
             of(program, stmt, &mut |e| rejects |= e == Effect::Outside(Outside::Reject));
             if rejects { Jump::Reject } else { Jump::None }

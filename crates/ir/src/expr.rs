@@ -190,10 +190,8 @@ impl Expr {
 
     /// The value of a constant; `None` for any other expression.
     pub fn as_const(&self) -> Option<&Bits> {
-        match &self.kind {
-            ExprKind::Const(v) => Some(v),
-            _ => None,
-        }
+        let ExprKind::Const(value) = &self.kind else { return None };
+        Some(value)
     }
 
     /// Makes the negation of a bool expression.

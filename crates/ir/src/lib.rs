@@ -127,6 +127,8 @@
 //! [`api`] describes names, keys, sizes and types for the control plane. The front end provides it for every correct program, even if no
 //! target can run it.
 #![forbid(unsafe_code)]
+// A match names what it ignores, so that the compiler shows every place that a new variant concerns.
+#![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod api;
 pub mod cells;

@@ -314,7 +314,20 @@ impl Walk<'_, '_> {
             StmtKind::Break(label) => *live = self.leave.get(label).unwrap_or(live).clone(),
             StmtKind::Continue(label) => *live = self.head.get(label).unwrap_or(live).clone(),
             StmtKind::Apply { table, .. } => self.apply(*table, stmt, live),
-            _ => self.own(stmt, live),
+            StmtKind::Assign { .. }
+            | StmtKind::CopyHeader { .. }
+            | StmtKind::CopyStack { .. }
+            | StmtKind::SetValid(_)
+            | StmtKind::SetInvalid(_)
+            | StmtKind::PushFront(..)
+            | StmtKind::PopFront(..)
+            | StmtKind::Drop(_)
+            | StmtKind::Extract { .. }
+            | StmtKind::Lookahead { .. }
+            | StmtKind::Advance(_)
+            | StmtKind::Verify { .. }
+            | StmtKind::Emit(_)
+            | StmtKind::Call(_) => self.own(stmt, live),
         }
     }
 

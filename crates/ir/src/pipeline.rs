@@ -105,6 +105,14 @@ pub enum Step {
     Decide(Box<Decision>),
 }
 
+impl Step {
+    /// The decision, if the step is one.
+    pub fn decision(&self) -> Option<&Decision> {
+        let Step::Decide(decision) = self else { return None };
+        Some(decision)
+    }
+}
+
 /// How a packet leaves as IPv6 fragments (RFC 8200 section 4.5), which only the last steps of a pipeline are about.
 ///
 /// If `size` is not 0, and the packet is an Ethernet frame with an IPv6 packet of more than `size` bytes, the packet becomes its last fragment,
@@ -293,18 +301,15 @@ impl Pipeline {
 
     /// How packets leave as IPv6 fragments, if they may.
     pub fn fragment(&self) -> Option<&Fragment> {
-        self.stages.iter().flat_map(|s| &s.steps).find_map(|step| match step {
-            Step::Fragment(fragment) => Some(fragment),
-            _ => None,
+        self.stages.iter().flat_map(|s| &s.steps).find_map(|step| {
+            let Step::Fragment(fragment) = step else { return None };
+            Some(fragment)
         })
     }
 
     /// All decisions, in the order of stages and steps.
     pub fn decisions(&self) -> impl Iterator<Item = &Decision> {
-        self.stages.iter().flat_map(|s| &s.steps).filter_map(|step| match step {
-            Step::Decide(decision) => Some(&**decision),
-            _ => None,
-        })
+        self.stages.iter().flat_map(|s| &s.steps).filter_map(Step::decision)
     }
 
     /// Calls `f` for everything that the pipeline mentions.

@@ -154,7 +154,12 @@ impl<'a> Printer<'a> {
             let value = match &input.value {
                 Source::Const(value) => format!("{value:?}"),
                 Source::Value(e) => expr(self.p, e),
-                architecture => format!("{architecture:?}").to_lowercase(),
+                architecture @ (Source::Port
+                | Source::Replica
+                | Source::Length
+                | Source::Clock
+                | Source::Queue(_)
+                | Source::Direction) => format!("{architecture:?}").to_lowercase(),
             };
             self.line(&format!("{} = {value}", self.p.var(input.var).name.shown()));
         }
@@ -325,7 +330,23 @@ impl<'a> Printer<'a> {
                 self.braced(&format!("loop #{}{bound}", label.0), |o| o.block(body))
             }
             StmtKind::Atomic(body) => self.braced("atomic", |o| o.block(body)),
-            simple => {
+            simple @ (StmtKind::Assign { .. }
+            | StmtKind::CopyHeader { .. }
+            | StmtKind::CopyStack { .. }
+            | StmtKind::SetValid(_)
+            | StmtKind::SetInvalid(_)
+            | StmtKind::PushFront(..)
+            | StmtKind::PopFront(..)
+            | StmtKind::Break(_)
+            | StmtKind::Continue(_)
+            | StmtKind::Apply { .. }
+            | StmtKind::Drop(_)
+            | StmtKind::Extract { .. }
+            | StmtKind::Lookahead { .. }
+            | StmtKind::Advance(_)
+            | StmtKind::Verify { .. }
+            | StmtKind::Emit(_)
+            | StmtKind::Call(_)) => {
                 let text = simple_stmt(p, simple);
                 self.line(&text);
             }

@@ -133,7 +133,15 @@ impl Walk<'_> {
                 self.reads_stack(*src);
             }
             StmtKind::PushFront(stack, _) | StmtKind::PopFront(stack, _) => self.reads_stack(*stack),
-            _ => visit::operands(stmt, &mut |e| self.expr(e, set)),
+            StmtKind::Assign { .. }
+            | StmtKind::Break(_)
+            | StmtKind::Continue(_)
+            | StmtKind::Drop(_)
+            | StmtKind::Lookahead { .. }
+            | StmtKind::Advance(_)
+            | StmtKind::Verify { .. }
+            | StmtKind::Emit(_)
+            | StmtKind::Call(_) => visit::operands(stmt, &mut |e| self.expr(e, set)),
         }
     }
 
@@ -171,7 +179,15 @@ impl Walk<'_> {
                     self.expr(value, &known);
                 }
             }
-            _ => visit::children(e).into_iter().for_each(|child| self.expr(child, set)),
+            ExprKind::Const(_)
+            | ExprKind::Read(_)
+            | ExprKind::IsValid(_)
+            | ExprKind::NextIndex(_)
+            | ExprKind::Unary(..)
+            | ExprKind::Binary(..)
+            | ExprKind::Cast(_)
+            | ExprKind::Slice { .. }
+            | ExprKind::Concat(..) => visit::children(e).into_iter().for_each(|child| self.expr(child, set)),
         }
     }
 

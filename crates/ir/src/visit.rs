@@ -20,7 +20,23 @@ pub fn inner_blocks(stmt: &Stmt) -> Vec<&Block> {
         StmtKind::If { then, otherwise, .. } => vec![then, otherwise],
         StmtKind::Switch { arms, default, .. } => arms.iter().map(|(_, b)| b).chain([default]).collect(),
         StmtKind::Block { body, .. } | StmtKind::Loop { body, .. } | StmtKind::Atomic(body) => vec![body],
-        _ => Vec::new(),
+        StmtKind::Assign { .. }
+        | StmtKind::CopyHeader { .. }
+        | StmtKind::CopyStack { .. }
+        | StmtKind::SetValid(_)
+        | StmtKind::SetInvalid(_)
+        | StmtKind::PushFront(..)
+        | StmtKind::PopFront(..)
+        | StmtKind::Break(_)
+        | StmtKind::Continue(_)
+        | StmtKind::Apply { .. }
+        | StmtKind::Drop(_)
+        | StmtKind::Extract { .. }
+        | StmtKind::Lookahead { .. }
+        | StmtKind::Advance(_)
+        | StmtKind::Verify { .. }
+        | StmtKind::Emit(_)
+        | StmtKind::Call(_) => Vec::new(),
     }
 }
 

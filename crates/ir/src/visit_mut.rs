@@ -52,7 +52,23 @@ pub fn inner_blocks(stmt: &mut Stmt) -> Vec<&mut Block> {
         StmtKind::If { then, otherwise, .. } => vec![then, otherwise],
         StmtKind::Switch { arms, default, .. } => arms.iter_mut().map(|(_, b)| b).chain([default]).collect(),
         StmtKind::Block { body, .. } | StmtKind::Loop { body, .. } | StmtKind::Atomic(body) => vec![body],
-        _ => Vec::new(),
+        StmtKind::Assign { .. }
+        | StmtKind::CopyHeader { .. }
+        | StmtKind::CopyStack { .. }
+        | StmtKind::SetValid(_)
+        | StmtKind::SetInvalid(_)
+        | StmtKind::PushFront(..)
+        | StmtKind::PopFront(..)
+        | StmtKind::Break(_)
+        | StmtKind::Continue(_)
+        | StmtKind::Apply { .. }
+        | StmtKind::Drop(_)
+        | StmtKind::Extract { .. }
+        | StmtKind::Lookahead { .. }
+        | StmtKind::Advance(_)
+        | StmtKind::Verify { .. }
+        | StmtKind::Emit(_)
+        | StmtKind::Call(_) => Vec::new(),
     }
 }
 
@@ -206,16 +222,41 @@ fn call_parts(call: &mut Call, f: &mut dyn FnMut(Part<'_>)) {
     }
 }
 
+fn names_of_call(call: &mut Call, f: &mut dyn FnMut(&mut Name)) {
+    match call {
+        Call::LogMsg { format, .. } => f(format),
+        Call::Digest { name, fields, .. } => {
+            f(name);
+            fields.iter_mut().for_each(f);
+        }
+        Call::Count { .. }
+        | Call::DirectCount(_)
+        | Call::RegisterRead { .. }
+        | Call::RegisterWrite { .. }
+        | Call::DirectRegisterRead { .. }
+        | Call::DirectRegisterWrite { .. }
+        | Call::Meter { .. }
+        | Call::DirectMeter { .. }
+        | Call::AddEntry { .. }
+        | Call::RestartTimer(_)
+        | Call::FlowId(_)
+        | Call::Hash { .. }
+        | Call::AddToSum { .. }
+        | Call::UpdateHash { .. }
+        | Call::Random { .. }
+        | Call::VerifyChecksum { .. }
+        | Call::UpdateChecksum { .. }
+        | Call::Assert { .. } => {}
+    }
+}
+
 /// Calls `f` for every name and text that the program's author wrote: all that a back end could print.
 pub fn names(program: &mut Program, f: &mut dyn FnMut(&mut Name)) {
     blocks(program, &mut |block| {
-        stmts(block, &mut |stmt| match &mut stmt.kind {
-            StmtKind::Call(Call::LogMsg { format, .. }) => f(format),
-            StmtKind::Call(Call::Digest { name, fields, .. }) => {
-                f(name);
-                fields.iter_mut().for_each(&mut *f);
+        stmts(block, &mut |stmt| {
+            if let StmtKind::Call(call) = &mut stmt.kind {
+                names_of_call(call, f);
             }
-            _ => {}
         })
     });
     f(&mut program.name);

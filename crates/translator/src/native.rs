@@ -1,7 +1,7 @@
 //! The translator in this process, with a TUN interface. It needs no eBPF, and only the privileges of its own network namespace.
 //!
 //! It runs in the foreground until it is interrupted. Its interface and the routes into it go when the process ends for any reason; `unreachable` routes
-//! ([`loops`]) do not depend on an interface, so those of a process that was killed are there until the next start. A hangup signal makes it read its
+//! (`loops`) do not depend on an interface, so those of a process that was killed are there until the next start. A hangup signal makes it read its
 //! file again; an invalid file changes nothing.
 
 use std::path::PathBuf;

@@ -12,7 +12,7 @@ pub fn write(store: &mut dyn Store, updates: &[Update]) -> Result<(), WriteError
     for (index, (step, update)) in steps.iter().zip(updates).enumerate() {
         let done = match update {
             Update::Set(_) | Update::Unset(_) => settle(step, |step| apply(store, step, &mut undo)),
-            _ => apply(store, step, &mut undo),
+            Update::Insert(_) | Update::Modify(_) | Update::Delete(_) => apply(store, step, &mut undo),
         };
         if let Err(error) = done {
             let error = roll_back(store, undo).err().unwrap_or(error);
@@ -63,23 +63,20 @@ fn apply(store: &mut dyn Store, step: &Step, undo: &mut Vec<Step>) -> Result<(),
 /// The entity with a key and what would be lost with it: the counter and the meter of an entry, and the meters that another rate replaces.
 fn before(store: &mut dyn Store, key: &Key) -> Result<Vec<Entity>, DeviceError> {
     let mut all: Vec<Entity> = store.get(key)?.into_iter().collect();
-    match key {
-        Key::Entry(entry) => {
-            let table = &store.manifest().tables[entry.table.index()];
-            let counter = table.direct_counter.is_some().then(|| Key::DirectCounter(entry.clone()));
-            let meter = table.direct_meter.is_some().then(|| Key::DirectMeter(entry.clone()));
-            for key in counter.into_iter().chain(meter) {
-                all.extend(store.get(&key)?);
-            }
+    if let Key::Entry(entry) = key {
+        let table = &store.manifest().tables[entry.table.index()];
+        let counter = table.direct_counter.is_some().then(|| Key::DirectCounter(entry.clone()));
+        let meter = table.direct_meter.is_some().then(|| Key::DirectMeter(entry.clone()));
+        for key in counter.into_iter().chain(meter) {
+            all.extend(store.get(&key)?);
         }
-        Key::AllMeters(meter) => {
-            let Some(table) = store.manifest().metered_table(*meter) else { return Ok(all) };
-            for entity in store.list(Kind::Entries(table))? {
-                let Entity::Entry(entry) = entity else { continue };
-                all.extend(store.get(&Key::DirectMeter(entry.key))?);
-            }
+    }
+    if let Key::AllMeters(meter) = key {
+        let Some(table) = store.manifest().metered_table(*meter) else { return Ok(all) };
+        for entity in store.list(Kind::Entries(table))? {
+            let Entity::Entry(entry) = entity else { continue };
+            all.extend(store.get(&Key::DirectMeter(entry.key))?);
         }
-        _ => {}
     }
     Ok(all)
 }

@@ -37,6 +37,20 @@ enum Place {
     Profile(ProfileId),
 }
 
+impl Place {
+    /// The place whose room something with this key takes, if its room is limited.
+    fn of(key: &Key) -> Option<Place> {
+        use Key::*;
+        match key {
+            Entry(entry) => Some(Place::Table(entry.table)),
+            Member(profile, _) => Some(Place::Profile(*profile)),
+            Default(_) | Group(..) | Counter(..) | DirectCounter(_) | Meter(..) | DirectMeter(_)
+            | AllMeters(_) | Register(..) | ValueSet(_) | Multicast(_) | Session(_) | HostPort(_)
+            | ExpireTime(_) | Drop(_) => None,
+        }
+    }
+}
+
 type Done<T> = Result<T, DeviceError>;
 
 fn invalid<T>(text: impl Into<String>) -> Done<T> {
@@ -69,17 +83,14 @@ impl Checker {
             return invalid("this always exists, so it can be modified only");
         }
         let exists = self.exists(store, &key)?;
-        match update {
-            Update::Insert(_) if exists => {
-                return Err(DeviceError::AlreadyExists(format!(
-                    "{} exists already",
-                    named(store.manifest(), &key)
-                )));
-            }
-            Update::Modify(_) if !exists => return Err(missing(store.manifest(), &key)),
-            // A cell that belongs to an entry exists with the entry only.
-            Update::Set(_) if !exists && key.is_fixed() => return Err(missing(store.manifest(), &key)),
-            _ => {}
+        if exists && matches!(update, Update::Insert(_)) {
+            let name = named(store.manifest(), &key);
+            return Err(DeviceError::AlreadyExists(format!("{name} exists already")));
+        }
+        // A cell that belongs to an entry exists with the entry only.
+        let only_modifies = matches!(update, Update::Modify(_)) || key.is_fixed();
+        if !exists && only_modifies {
+            return Err(missing(store.manifest(), &key));
         }
         if !exists {
             self.check_room(store, &key)?;
@@ -92,12 +103,12 @@ impl Checker {
         check_key(store.manifest(), &key)?;
         store.supports(&key)?;
         if key.is_fixed() {
-            return match update {
-                Update::Delete(_) => invalid("this always exists, so it cannot be deleted"),
-                _ => match initial(store, &key)? {
-                    Some(entity) => self.put(store, &Update::Modify(entity.clone()), entity),
-                    None => Ok(Step::Nothing),
-                },
+            if let Update::Delete(_) = update {
+                return invalid("this always exists, so it cannot be deleted");
+            }
+            return match initial(store, &key)? {
+                Some(entity) => self.put(store, &Update::Modify(entity.clone()), entity),
+                None => Ok(Step::Nothing),
             };
         }
         if let Key::Entry(entry) = &key {
@@ -108,12 +119,7 @@ impl Checker {
             (false, Update::Unset(_)) => return Ok(Step::Nothing),
             (false, _) => return Err(missing(store.manifest(), &key)),
         }
-        let indirect = match key {
-            Key::Member(profile, id) => Some((profile, Indirect::Member(id))),
-            Key::Group(profile, id) => Some((profile, Indirect::Group(id))),
-            _ => None,
-        };
-        if let Some((profile, to)) = indirect {
+        if let Some((profile, to)) = key.indirect() {
             let changed = self.referred.get(&(profile, to)).copied().unwrap_or(0);
             if store.references(profile, to) as i64 + changed > 0 {
                 let name = named(store.manifest(), &key);
@@ -134,26 +140,20 @@ impl Checker {
     }
 
     fn exists(&self, store: &mut dyn Store, key: &Key) -> Done<bool> {
-        match key {
-            Key::DirectCounter(entry) | Key::DirectMeter(entry) => {
-                self.exists(store, &Key::Entry(entry.clone()))
-            }
-            key if key.is_fixed() => Ok(true),
-            key => Ok(self.get(store, key)?.is_some()),
+        if let Key::DirectCounter(entry) | Key::DirectMeter(entry) = key {
+            return self.exists(store, &Key::Entry(entry.clone()));
         }
+        Ok(key.is_fixed() || self.get(store, key)?.is_some())
     }
 
     fn check_room(&self, store: &mut dyn Store, key: &Key) -> Done<()> {
-        let (place, kind, capacity) = match key {
-            Key::Entry(entry) => {
-                let capacity = store.capacity(entry.table)?;
-                (Place::Table(entry.table), Kind::Entries(entry.table), capacity)
-            }
-            Key::Member(profile, _) => {
+        let Some(place) = Place::of(key) else { return Ok(()) };
+        let (kind, capacity) = match place {
+            Place::Table(table) => (Kind::Entries(table), store.capacity(table)?),
+            Place::Profile(profile) => {
                 let size = store.manifest().profiles[profile.index()].size;
-                (Place::Profile(*profile), Kind::Members(*profile), if size == 0 { u64::MAX } else { size })
+                (Kind::Members(profile), if size == 0 { u64::MAX } else { size })
             }
-            _ => return Ok(()),
         };
         let added = self.added.get(&place).copied().unwrap_or(0);
         let full = match store.len(kind)? {
@@ -196,12 +196,7 @@ impl Checker {
                 }
             }
         }
-        let place = match &key {
-            Key::Entry(entry) => Some(Place::Table(entry.table)),
-            Key::Member(profile, _) => Some(Place::Profile(*profile)),
-            _ => None,
-        };
-        if let Some(place) = place {
+        if let Some(place) = Place::of(&key) {
             *self.added.entry(place).or_default() += i64::from(new.is_some()) - i64::from(existed);
         }
         if !key.is_fixed() {
@@ -212,7 +207,7 @@ impl Checker {
 }
 
 /// The members and groups that an entity refers to.
-fn references(manifest: &Manifest, entity: &Entity) -> Vec<(ProfileId, Indirect)> {
+pub fn references(manifest: &Manifest, entity: &Entity) -> Vec<(ProfileId, Indirect)> {
     match entity {
         Entity::Entry(TableEntry { key, action, .. }) => {
             manifest.profile_of(key.table).zip(action.indirect()).into_iter().collect()
@@ -220,7 +215,20 @@ fn references(manifest: &Manifest, entity: &Entity) -> Vec<(ProfileId, Indirect)
         Entity::Group { profile, members, .. } => {
             members.iter().map(|id| (*profile, Indirect::Member(*id))).collect()
         }
-        _ => Vec::new(),
+        Entity::Default { .. }
+        | Entity::Member { .. }
+        | Entity::Counter { .. }
+        | Entity::DirectCounter { .. }
+        | Entity::Meter { .. }
+        | Entity::DirectMeter { .. }
+        | Entity::AllMeters { .. }
+        | Entity::Register { .. }
+        | Entity::ValueSet { .. }
+        | Entity::Multicast { .. }
+        | Entity::Session { .. }
+        | Entity::HostPort { .. }
+        | Entity::ExpireTime { .. }
+        | Entity::Drop { .. } => Vec::new(),
     }
 }
 
@@ -244,7 +252,12 @@ pub fn initial(store: &mut dyn Store, key: &Key) -> Done<Option<Entity>> {
         }
         Key::ExpireTime(profile) => Some(Entity::ExpireTime { profile: *profile, micros: None }),
         Key::Drop(_) => return invalid("drop counts can only be read"),
-        _ => None,
+        Key::Entry(_)
+        | Key::Member(..)
+        | Key::Group(..)
+        | Key::Multicast(_)
+        | Key::Session(_)
+        | Key::HostPort(_) => None,
     })
 }
 
@@ -462,6 +475,13 @@ fn named(manifest: &Manifest, key: &Key) -> String {
         Key::Multicast(group) => format!("multicast group {group}"),
         Key::Session(session) => format!("mirroring session {session}"),
         Key::HostPort(port) => format!("host port {port}"),
-        _ => "this".to_string(),
+        Key::Default(_)
+        | Key::Counter(..)
+        | Key::Meter(..)
+        | Key::AllMeters(_)
+        | Key::Register(..)
+        | Key::ValueSet(_)
+        | Key::ExpireTime(_)
+        | Key::Drop(_) => "this".to_string(),
     }
 }

@@ -73,6 +73,13 @@ pub fn is_declared(manifest: &Manifest, entity: &Entity) -> bool {
             manifest.tables[table.index()].default_action.as_ref() == Some(action)
         }
         Entity::Entry(entry) => manifest.tables[entry.key.table.index()].const_entries,
-        _ => false,
+        Entity::Member { .. }
+        | Entity::Group { .. }
+        | Entity::AllMeters { .. }
+        | Entity::Multicast { .. }
+        | Entity::Session { .. }
+        | Entity::HostPort { .. }
+        | Entity::ExpireTime { .. }
+        | Entity::Drop { .. } => false,
     }
 }

@@ -186,22 +186,24 @@ impl Entity {
 
     /// The count of a counter or of a drop reason.
     pub fn count(&self) -> Option<Count> {
-        match self {
-            Entity::Counter { count, .. }
-            | Entity::DirectCounter { count, .. }
-            | Entity::Drop { count, .. } => Some(*count),
-            _ => None,
+        if let Entity::Counter { count, .. }
+        | Entity::DirectCounter { count, .. }
+        | Entity::Drop { count, .. } = self
+        {
+            Some(*count)
+        } else {
+            None
         }
     }
 
     /// The entity with zeros in the don't-care bits of its key.
     pub(super) fn canonical(&self) -> Entity {
         let mut entity = self.clone();
-        match &mut entity {
-            Entity::Entry(TableEntry { key, .. })
-            | Entity::DirectCounter { entry: key, .. }
-            | Entity::DirectMeter { entry: key, .. } => *key = key.canonical(),
-            _ => {}
+        if let Entity::Entry(TableEntry { key, .. })
+        | Entity::DirectCounter { entry: key, .. }
+        | Entity::DirectMeter { entry: key, .. } = &mut entity
+        {
+            *key = key.canonical();
         }
         entity
     }
@@ -210,11 +212,22 @@ impl Entity {
 impl Key {
     /// The key with zeros in all don't-care bits.
     pub(super) fn canonical(&self) -> Key {
+        let mut canonical = self.clone();
+        if let Key::Entry(key) | Key::DirectCounter(key) | Key::DirectMeter(key) = &mut canonical {
+            *key = key.canonical();
+        }
+        canonical
+    }
+
+    /// The member or group that the key is of, which entries and groups may refer to.
+    pub(super) fn indirect(&self) -> Option<(ProfileId, Indirect)> {
+        use Key::*;
         match self {
-            Key::Entry(key) => Key::Entry(key.canonical()),
-            Key::DirectCounter(key) => Key::DirectCounter(key.canonical()),
-            Key::DirectMeter(key) => Key::DirectMeter(key.canonical()),
-            other => other.clone(),
+            Member(profile, id) => Some((*profile, Indirect::Member(*id))),
+            Group(profile, id) => Some((*profile, Indirect::Group(*id))),
+            Entry(_) | Default(_) | Counter(..) | DirectCounter(_) | Meter(..) | DirectMeter(_)
+            | AllMeters(_) | Register(..) | ValueSet(_) | Multicast(_) | Session(_) | HostPort(_)
+            | ExpireTime(_) | Drop(_) => None,
         }
     }
 
@@ -222,6 +235,10 @@ impl Key {
     /// nor deleted.
     pub(super) fn is_fixed(&self) -> bool {
         use Key::*;
-        !matches!(self, Entry(_) | Member(..) | Group(..) | Multicast(_) | Session(_) | HostPort(_))
+        match self {
+            Entry(_) | Member(..) | Group(..) | Multicast(_) | Session(_) | HostPort(_) => false,
+            Default(_) | Counter(..) | DirectCounter(_) | Meter(..) | DirectMeter(_) | AllMeters(_)
+            | Register(..) | ValueSet(_) | ExpireTime(_) | Drop(_) => true,
+        }
     }
 }

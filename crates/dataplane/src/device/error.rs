@@ -50,7 +50,12 @@ impl From<EntryError> for DeviceError {
         let text = error.to_string();
         match error {
             EntryError::ConstEntries(_) | EntryError::ConstDefault(_) => DeviceError::PermissionDenied(text),
-            _ => DeviceError::InvalidArgument(text),
+            EntryError::NoTable(_)
+            | EntryError::NoAction { .. }
+            | EntryError::ActionPlace { .. }
+            | EntryError::Count { .. }
+            | EntryError::Key { .. }
+            | EntryError::Arg { .. } => DeviceError::InvalidArgument(text),
         }
     }
 }

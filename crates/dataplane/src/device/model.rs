@@ -6,8 +6,7 @@ use abi::Manifest;
 use abi::id::{DropId, ProfileId};
 
 use super::{
-    Device, DeviceError, Entity, Event, Key, Kind, Query, Store, TableEntry, Update, WriteError, check, read,
-    write,
+    Device, DeviceError, Entity, Event, Key, Kind, Query, Store, Update, WriteError, check, read, write,
 };
 use crate::{Count, Indirect};
 
@@ -105,11 +104,10 @@ impl Store for Model {
         if let Some(entity) = self.entities.get(key) {
             return Ok(Some(entity.clone()));
         }
-        let exists = match key {
-            Key::DirectCounter(entry) | Key::DirectMeter(entry) => {
-                self.entities.contains_key(&Key::Entry(entry.clone()))
-            }
-            key => key.is_fixed(),
+        let exists = if let Key::DirectCounter(entry) | Key::DirectMeter(entry) = key {
+            self.entities.contains_key(&Key::Entry(entry.clone()))
+        } else {
+            key.is_fixed()
         };
         if exists { check::initial(self, key) } else { Ok(None) }
     }
@@ -144,15 +142,7 @@ impl Store for Model {
     }
 
     fn references(&mut self, profile: ProfileId, to: Indirect) -> usize {
-        let refers = |entity: &&Entity| match entity {
-            Entity::Entry(TableEntry { key, action, .. }) => {
-                self.manifest.profile_of(key.table) == Some(profile) && action.indirect() == Some(to)
-            }
-            Entity::Group { profile: of, members, .. } => {
-                *of == profile && matches!(to, Indirect::Member(id) if members.contains(&id))
-            }
-            _ => false,
-        };
+        let refers = |entity: &&Entity| check::references(&self.manifest, entity).contains(&(profile, to));
         self.entities.values().filter(refers).count()
     }
 

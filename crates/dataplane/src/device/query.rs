@@ -85,21 +85,26 @@ pub fn read(store: &mut dyn Store, query: &Query) -> Found {
         Query::Multicast => return store.list(Kind::Multicast),
         Query::Sessions => return store.list(Kind::Sessions),
         Query::HostPorts => return store.list(Kind::HostPorts),
-        fixed => fixed_keys(store.manifest(), fixed),
+        fixed @ (Query::One(_)
+        | Query::Defaults(_)
+        | Query::Counters(_)
+        | Query::Meters(_)
+        | Query::Registers(_)
+        | Query::ValueSets(_)
+        | Query::Drops(_)) => fixed_keys(store.manifest(), fixed),
     };
     let mut all = Vec::with_capacity(keys.len());
     for key in keys {
         check_key(store.manifest(), &key)?;
         store.supports(&key)?;
-        match key {
-            Key::Drop(reason) => all.push(Entity::Drop { reason, count: store.dropped(reason)? }),
-            Key::Entry(entry) if store.manifest().tables[entry.table.index()].is_code() => {
-                all.extend(
-                    code_entries(store.manifest(), entry.table)
-                        .filter(|e| e.key() == Key::Entry(entry.clone())),
-                );
-            }
-            key => all.extend(store.get(&key)?),
+        if let Key::Drop(reason) = key {
+            all.push(Entity::Drop { reason, count: store.dropped(reason)? });
+        } else if let Key::Entry(entry) = &key
+            && store.manifest().tables[entry.table.index()].is_code()
+        {
+            all.extend(code_entries(store.manifest(), entry.table).filter(|e| e.key() == key));
+        } else {
+            all.extend(store.get(&key)?);
         }
     }
     Ok(all)
@@ -124,7 +129,14 @@ fn fixed_keys(manifest: &Manifest, query: &Query) -> Vec<Key> {
             let size = |r: RegisterId| manifest.registers.get(r.index()).map(|r| r.size);
             cells(*register, manifest.registers.len(), size, Key::Register)
         }
-        _ => Vec::new(),
+        Query::Entries(_)
+        | Query::DirectCounters(_)
+        | Query::DirectMeters(_)
+        | Query::Members(_)
+        | Query::Groups(_)
+        | Query::Multicast
+        | Query::Sessions
+        | Query::HostPorts => Vec::new(),
     }
 }
 
@@ -170,9 +182,9 @@ fn entries(store: &mut dyn Store, query: &EntryQuery) -> Result<Vec<TableEntry>,
             true => code_entries(store.manifest(), table).collect(),
             false => store.list(Kind::Entries(table))?,
         };
-        let found = listed.into_iter().filter_map(|entity| match entity {
-            Entity::Entry(entry) if query.selects(&entry.key) => Some(entry),
-            _ => None,
+        let found = listed.into_iter().filter_map(|entity| {
+            let Entity::Entry(entry) = entity else { return None };
+            query.selects(&entry.key).then_some(entry)
         });
         let first = all.len();
         all.extend(found);

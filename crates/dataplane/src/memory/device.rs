@@ -222,7 +222,17 @@ impl Store for &Memory {
             Key::Multicast(group) => groups.set(*group, None, &self.shared.groups, reclaimer),
             Key::Session(session) => mirrors.set(*session, None, &self.shared.mirrors, reclaimer),
             Key::HostPort(port) => host_ports.set(*port, None, &self.shared.host_ports, reclaimer),
-            _ => {}
+            Key::Entry(_)
+            | Key::Default(_)
+            | Key::Counter(..)
+            | Key::DirectCounter(_)
+            | Key::Meter(..)
+            | Key::DirectMeter(_)
+            | Key::AllMeters(_)
+            | Key::Register(..)
+            | Key::ValueSet(_)
+            | Key::ExpireTime(_)
+            | Key::Drop(_) => {}
         }
         Ok(())
     }

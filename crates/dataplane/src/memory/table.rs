@@ -583,7 +583,10 @@ impl Table {
         // Don't-care bits are not part of the identity.
         let canonical = entry.matches.iter().zip(fields).map(|(value, masked)| match value {
             MatchValue::Range(..) => value.clone(),
-            _ => masked,
+            MatchValue::Exact(_)
+            | MatchValue::Lpm(..)
+            | MatchValue::Ternary(..)
+            | MatchValue::Optional(_) => masked,
         });
         let priority = if self.definition.needs_priority() { entry.priority } else { 0 };
         ((canonical.collect(), priority), packed.unwrap_or_default())
@@ -632,7 +635,7 @@ fn masked(value: &MatchValue, width: u32) -> MatchValue {
         }
         MatchValue::Ternary(v, m) => MatchValue::Ternary(v.and(m), m.clone()),
         MatchValue::Lpm(v, len) => MatchValue::Lpm(v.and(&Bits::prefix_mask(width, *len)), *len),
-        other => other.clone(),
+        other @ (MatchValue::Exact(_) | MatchValue::Optional(_)) => other.clone(),
     }
 }
 
@@ -642,7 +645,7 @@ fn mask(value: &MatchValue, width: u32) -> MatchValue {
         MatchValue::Ternary(_, mask) => mask,
         MatchValue::Lpm(_, length) => Bits::prefix_mask(width, length),
         MatchValue::Optional(None) => Bits::zero(width),
-        _ => Bits::ones(width),
+        MatchValue::Exact(_) | MatchValue::Range(..) | MatchValue::Optional(_) => Bits::ones(width),
     })
 }
 
@@ -650,7 +653,9 @@ fn mask(value: &MatchValue, width: u32) -> MatchValue {
 fn low(value: &MatchValue, width: u32) -> MatchValue {
     match value {
         MatchValue::Range(low, _) => MatchValue::Exact(low.clone()),
-        _ => MatchValue::Exact(Bits::zero(width)),
+        MatchValue::Exact(_) | MatchValue::Lpm(..) | MatchValue::Ternary(..) | MatchValue::Optional(_) => {
+            MatchValue::Exact(Bits::zero(width))
+        }
     }
 }
 
@@ -658,7 +663,9 @@ fn low(value: &MatchValue, width: u32) -> MatchValue {
 fn high(value: &MatchValue, width: u32) -> MatchValue {
     match value {
         MatchValue::Range(_, high) => MatchValue::Exact(high.clone()),
-        _ => MatchValue::Exact(Bits::zero(width)),
+        MatchValue::Exact(_) | MatchValue::Lpm(..) | MatchValue::Ternary(..) | MatchValue::Optional(_) => {
+            MatchValue::Exact(Bits::zero(width))
+        }
     }
 }
 

@@ -73,7 +73,7 @@ impl Body<'_> {
     pub fn point(&mut self, _: &Standing<'_>, out: &str, bytes: u32) {
         match self.facts.hook {
             Hook::Frame => self.text.line(format!("p = pkt->frame.data + {out};")),
-            hook => {
+            hook @ (Hook::Tc | Hook::Xdp) => {
                 self.text.line(format!("p = packet_at({}, {out}, {bytes});", hook.packet()));
                 self.text.line("if (!p)");
                 self.text.line("    return 1;");

@@ -250,7 +250,26 @@ impl Emits {
                 self.problems.push((stmt.loc, what, "use constant indexes"));
             }
             StmtKind::Block { body, .. } => self.block(program, body, in_loop),
-            _ => {
+            StmtKind::Assign { .. }
+            | StmtKind::CopyHeader { .. }
+            | StmtKind::CopyStack { .. }
+            | StmtKind::SetValid(_)
+            | StmtKind::SetInvalid(_)
+            | StmtKind::PushFront(..)
+            | StmtKind::PopFront(..)
+            | StmtKind::If { .. }
+            | StmtKind::Switch { .. }
+            | StmtKind::Atomic(_)
+            | StmtKind::Loop { .. }
+            | StmtKind::Break(_)
+            | StmtKind::Continue(_)
+            | StmtKind::Apply { .. }
+            | StmtKind::Drop(_)
+            | StmtKind::Extract { .. }
+            | StmtKind::Lookahead { .. }
+            | StmtKind::Advance(_)
+            | StmtKind::Verify { .. }
+            | StmtKind::Call(_) => {
                 self.simple = false;
                 effects::writes(program, stmt, &mut |cell| {
                     if let Cell::Field(h, _) | Cell::Valid(h) = cell

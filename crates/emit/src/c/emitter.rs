@@ -328,13 +328,12 @@ impl<'p> Emitter<'p> {
 fn first_use(program: &Program, header_type: usize) -> ir::Loc {
     let mut at = None;
     ir::visit::all_stmts(program, &mut |stmt| {
+        let ir::StmtKind::Extract { header, .. } = &stmt.kind else { return };
         let of = |h: &ir::HeaderId| program.headers[h.index()].ty.index() == header_type;
-        let header = match &stmt.kind {
-            ir::StmtKind::Extract { header: ir::HeaderRef::Header(h), .. } => of(h),
-            ir::StmtKind::Extract { header: ir::HeaderRef::Next(s) | ir::HeaderRef::Last(s), .. } => {
-                of(&program.stacks[s.index()].first)
-            }
-            _ => false,
+        let header = match header {
+            ir::HeaderRef::Header(h) => of(h),
+            ir::HeaderRef::Next(s) | ir::HeaderRef::Last(s) => of(&program.stacks[s.index()].first),
+            ir::HeaderRef::Element(..) => false,
         };
         if header && at.is_none() {
             at = Some(stmt.loc);

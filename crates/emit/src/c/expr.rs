@@ -49,7 +49,7 @@ impl Body<'_> {
             ExprKind::IsValid(HeaderRef::Header(h)) => format!("s->{}_valid", self.names.header(*h)),
             ExprKind::IsValid(h) => self.of_element(h, "0", |body, h| match h {
                 HeaderRef::Header(id) => format!("s->{}_valid", body.names.header(id)),
-                _ => "0".to_string(),
+                HeaderRef::Element(..) | HeaderRef::Next(_) | HeaderRef::Last(_) => "0".to_string(),
             }),
             ExprKind::NextIndex(stack) => self.next_of(*stack),
             ExprKind::Unary(UnOp::Not, a) => format!("!{}", self.expr(a)),
@@ -196,9 +196,10 @@ impl Body<'_> {
             let shifted = mask(format!("{name}({x}, {amount})"), width);
             return format!("({y} >= {width} ? (u128)0 : {shifted})");
         }
-        let shifted = match op {
-            BinOp::Shl => mask(format!("({wide}){x} << {y}"), width),
-            _ => format!("({x} >> {y})"),
+        let shifted = if op == BinOp::Shl {
+            mask(format!("({wide}){x} << {y}"), width)
+        } else {
+            format!("({x} >> {y})")
         };
         match b.as_const().map(|v| v.to_u64().unwrap_or(u64::MAX)) {
             Some(n) if n < width as u64 => shifted,

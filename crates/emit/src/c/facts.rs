@@ -172,7 +172,8 @@ impl Facts {
         let error = program.standard.checksum_error;
         all_needs(program, &mut |cell| match cell {
             Cell::Field(h, f) => drop(used.insert((h, f))),
-            cell => checks |= cell == Cell::Var(error),
+            Cell::Var(var) => checks |= var == error,
+            Cell::Valid(_) | Cell::Next(_) => {}
         });
         let metadata = |(i, v): (usize, &ir::Var)| (v.kind == VarKind::Metadata).then_some(VarId(i as u32));
         let mut cleared = program.liveness().read_first(program);
@@ -187,15 +188,14 @@ impl Facts {
         let (mut endless, mut ends, mut loops, mut statements) = (false, false, false, 0);
         visit::all_stmts(program, &mut |stmt| {
             statements += 1;
-            match &stmt.kind {
-                StmtKind::Apply { table, .. } => applications[table.index()] += 1,
-                StmtKind::Loop { bound, .. } => {
-                    loops = true;
-                    endless |= !hook.machine().ends(*bound);
-                }
-                StmtKind::Call(Call::Assert { .. }) => ends = true,
-                _ => {}
+            if let StmtKind::Apply { table, .. } = &stmt.kind {
+                applications[table.index()] += 1;
             }
+            if let StmtKind::Loop { bound, .. } = &stmt.kind {
+                loops = true;
+                endless |= !hook.machine().ends(*bound);
+            }
+            ends |= matches!(&stmt.kind, StmtKind::Call(Call::Assert { .. }));
         });
         loops |= program.parsers.iter().any(|p| parser::loops(p).iter().any(Option::is_some));
         let straight = is_straight(program, hook);
@@ -281,17 +281,17 @@ fn is_deferred(stmt: &Stmt) -> bool {
 /// Calls `f` for each cell whose value a statement needs. An emit statement needs no values: the deparser can leave the bytes in the
 /// packet.
 pub fn needs(program: &Program, stmt: &Stmt, f: &mut dyn FnMut(Cell)) {
-    match &stmt.kind {
-        StmtKind::Emit(_) => {}
-        StmtKind::Call(Call::UpdateChecksum { payload: true, cond, data, .. }) => {
-            data.iter().chain([cond]).for_each(|e| effects::reads(program, e, f));
-        }
-        _ => effects::of(program, stmt, &mut |effect| {
-            if let Effect::Read(cell) = effect {
-                f(cell);
-            }
-        }),
+    if let StmtKind::Emit(_) = &stmt.kind {
+        return;
     }
+    if let StmtKind::Call(Call::UpdateChecksum { payload: true, cond, data, .. }) = &stmt.kind {
+        return data.iter().chain([cond]).for_each(|e| effects::reads(program, e, f));
+    }
+    effects::of(program, stmt, &mut |effect| {
+        if let Effect::Read(cell) = effect {
+            f(cell);
+        }
+    });
 }
 
 /// Calls `f` for each cell that some statement [`needs`] or some parser state selects by.

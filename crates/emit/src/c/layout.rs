@@ -229,19 +229,11 @@ fn are_data(t: &ir::Table, machine: Machine) -> bool {
     let ranges = t.keys.iter().any(|k| k.kind == MatchKind::Range) && !has_cells(t);
     let mut known = HashSet::new();
     // Of two entries with the same match the first one counts, which a table in the kernel does not express.
-    let distinct = t.entries.iter().all(|e| known.insert(e.matches.iter().map(normal).collect::<Vec<_>>()));
+    let canonical = |e: &ir::TableEntry| e.matches.iter().map(MatchValue::canonical).collect::<Vec<_>>();
+    let distinct = t.entries.iter().all(|e| known.insert(canonical(e)));
     let masks: HashSet<_> =
         t.entries.iter().map(|entry| entry.matches.iter().map(mask_of).collect::<Vec<_>>()).collect();
     distinct && (machine == Machine::Native || !ranges && masks.len() <= TUPLES as usize)
-}
-
-/// A match without the bits of its value that it does not look at.
-fn normal(value: &MatchValue) -> MatchValue {
-    match value {
-        MatchValue::Ternary(v, mask) => MatchValue::Ternary(v.and(mask), mask.clone()),
-        MatchValue::Lpm(v, len) => MatchValue::Lpm(v.and(&Bits::prefix_mask(v.width(), *len)), *len),
-        other => other.clone(),
-    }
 }
 
 /// The bits of a key field that a match looks at.

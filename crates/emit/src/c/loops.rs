@@ -114,7 +114,7 @@ impl Body<'_> {
     fn loop_name(&self, label: LabelId) -> String {
         match self.unit {
             Unit::Table(table) => format!("loop_{}_{table}", label.0),
-            _ => format!("loop_{}", label.0),
+            Unit::Role(_) | Unit::Frame => format!("loop_{}", label.0),
         }
     }
 
@@ -147,11 +147,14 @@ impl Body<'_> {
 /// The jumps in the body of a loop that leave it for something else than its own end or next iteration.
 fn leaving(label: LabelId, body: &Block) -> Vec<Jump> {
     let (mut inside, mut jumps) = (vec![label], Vec::new());
-    ir::visit::stmts(body, &mut |stmt| match &stmt.kind {
-        StmtKind::Block { label, .. } | StmtKind::Loop { label, .. } => inside.push(*label),
-        StmtKind::Break(label) => jumps.push(Jump::Break(*label)),
-        StmtKind::Continue(label) => jumps.push(Jump::Continue(*label)),
-        _ => {}
+    ir::visit::stmts(body, &mut |stmt| {
+        if let StmtKind::Block { label, .. } | StmtKind::Loop { label, .. } = &stmt.kind {
+            inside.push(*label);
+        } else if let StmtKind::Break(label) = &stmt.kind {
+            jumps.push(Jump::Break(*label));
+        } else if let StmtKind::Continue(label) = &stmt.kind {
+            jumps.push(Jump::Continue(*label));
+        }
     });
     jumps.retain(|jump| !inside.contains(&jump.label()));
     jumps.sort_by_key(|jump| jump.code());

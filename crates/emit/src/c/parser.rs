@@ -119,7 +119,7 @@ fn components(next: &[Vec<usize>]) -> Vec<Vec<usize>> {
 fn successors(next: &Transition) -> Vec<usize> {
     let state = |t: &Target| match t {
         Target::State(id) => Some(id.index()),
-        _ => None,
+        Target::Accept | Target::Reject => None,
     };
     match next {
         Transition::Goto(t) => state(t).into_iter().collect(),

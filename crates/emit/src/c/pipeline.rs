@@ -63,16 +63,17 @@ pub enum Which {
 /// interface is attached to the port.
 pub fn is_straight(program: &ir::Program, hook: Hook) -> bool {
     program.pipeline.stages.iter().enumerate().all(|(i, stage)| {
-        stage.steps.iter().enumerate().all(|(at, step)| match step {
-            Step::Decide(decision) if is_unnamed(program, hook, decision) => true,
-            Step::Decide(decision) => match &decision.then {
+        stage.steps.iter().enumerate().all(|(at, step)| {
+            let Some(decision) = step.decision().filter(|d| !is_unnamed(program, hook, d)) else {
+                return true;
+            };
+            match &decision.then {
                 Fate::Drop(_) => true,
                 Fate::Copy(_) => false,
                 Fate::Go(path) if path.stage.is_none() => matches!(path.to, To::Port(_)),
                 Fate::Go(path) if path.stage == Some(FIRST) => is_round(program, hook, stage, at, path),
                 Fate::Go(path) => decision.when == When::Always && goes_on(i, path),
-            },
-            _ => true,
+            }
         })
     })
 }

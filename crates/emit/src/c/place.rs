@@ -78,12 +78,13 @@ impl Units {
             note(var, Unit::Frame);
         }
         if facts.machine() == Machine::Bpf {
-            visit::all_stmts(program, &mut |stmt| match &stmt.kind {
+            visit::all_stmts(program, &mut |stmt| {
                 // The body becomes a function, which cannot use the locals of another one.
-                StmtKind::Loop { bound, body, .. } if !Machine::Bpf.ends(*bound) => {
+                if let StmtKind::Loop { bound, body, .. } = &stmt.kind
+                    && !Machine::Bpf.ends(*bound)
+                {
                     vars_of(program, body, &mut |v| note(v, Unit::Frame));
                 }
-                _ => {}
             });
         }
         let widest = if facts.machine() == Machine::Bpf { 64 } else { 128 };

@@ -45,7 +45,21 @@ impl Body<'_> {
             StmtKind::Drop(site) => self.drop_packet(*site),
             StmtKind::Apply { table, hit, action } => self.apply(*table, *hit, *action),
             StmtKind::Call(call) => self.call(call),
-            _ => {}
+            StmtKind::Assign { .. }
+            | StmtKind::CopyHeader { .. }
+            | StmtKind::CopyStack { .. }
+            | StmtKind::SetValid(_)
+            | StmtKind::SetInvalid(_)
+            | StmtKind::PushFront(..)
+            | StmtKind::PopFront(..)
+            | StmtKind::If { .. }
+            | StmtKind::Switch { .. }
+            | StmtKind::Block { .. }
+            | StmtKind::Atomic(_)
+            | StmtKind::Loop { .. }
+            | StmtKind::Break(_)
+            | StmtKind::Continue(_)
+            | StmtKind::Emit(_) => {}
         }
     }
 }

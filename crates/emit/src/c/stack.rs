@@ -27,7 +27,24 @@ fn found_later(stmt: &mut Stmt) -> Option<&mut HeaderRef> {
         }
         StmtKind::CopyHeader { dst, src } => [dst, src].into_iter().find(later),
         StmtKind::Assign { dst: Place::Field(h, _), .. } => Some(h).filter(later),
-        _ => None,
+        StmtKind::Assign { .. }
+        | StmtKind::CopyStack { .. }
+        | StmtKind::PushFront(..)
+        | StmtKind::PopFront(..)
+        | StmtKind::If { .. }
+        | StmtKind::Switch { .. }
+        | StmtKind::Block { .. }
+        | StmtKind::Atomic(_)
+        | StmtKind::Loop { .. }
+        | StmtKind::Break(_)
+        | StmtKind::Continue(_)
+        | StmtKind::Apply { .. }
+        | StmtKind::Drop(_)
+        | StmtKind::Lookahead { .. }
+        | StmtKind::Advance(_)
+        | StmtKind::Verify { .. }
+        | StmtKind::Emit(_)
+        | StmtKind::Call(_) => None,
     }
 }
 
@@ -80,14 +97,11 @@ impl Body<'_> {
             self.text.line("break;");
         }
         self.text.margin("default:;");
-        match &stmt.kind {
-            StmtKind::Extract { .. } => {
-                self.reject(3, "StackOutOfBounds");
-            }
-            StmtKind::CopyHeader { dst: dst @ HeaderRef::Header(_), .. } => {
-                self.stmt(&Stmt::new(StmtKind::SetInvalid(dst.clone()), stmt.loc));
-            }
-            _ => {}
+        if let StmtKind::Extract { .. } = &stmt.kind {
+            self.reject(3, "StackOutOfBounds");
+        }
+        if let StmtKind::CopyHeader { dst: dst @ HeaderRef::Header(_), .. } = &stmt.kind {
+            self.stmt(&Stmt::new(StmtKind::SetInvalid(dst.clone()), stmt.loc));
         }
         self.text.close("");
         if let (StmtKind::Extract { .. }, HeaderRef::Next(stack)) = (&stmt.kind, &h) {

@@ -168,7 +168,14 @@ impl<'a> Body<'a> {
                 let name = self.names.header(*h);
                 self.text.line(format!("emits_{name} = s->{name}_valid;"));
             }
-            _ => self.special(stmt),
+            StmtKind::Apply { .. }
+            | StmtKind::Drop(_)
+            | StmtKind::Extract { .. }
+            | StmtKind::Lookahead { .. }
+            | StmtKind::Advance(_)
+            | StmtKind::Verify { .. }
+            | StmtKind::Emit(_)
+            | StmtKind::Call(_) => self.special(stmt),
         }
     }
 
@@ -209,13 +216,11 @@ impl<'a> Body<'a> {
     }
 
     fn header_name(&mut self, h: &HeaderRef) -> Option<(ir::HeaderId, String)> {
-        match h {
-            HeaderRef::Header(id) => Some((*id, self.names.header(*id).to_string())),
-            _ => {
-                self.stack_unsupported();
-                None
-            }
-        }
+        let HeaderRef::Header(id) = h else {
+            self.stack_unsupported();
+            return None;
+        };
+        Some((*id, self.names.header(*id).to_string()))
     }
 
     fn set_valid(&mut self, h: &HeaderRef) {

@@ -51,8 +51,11 @@ pub fn declare(program: &Program, text: &mut Text) {
     let (mut numbers, mut varbits) = (BTreeSet::new(), BTreeSet::new());
     let mut note = |ty: Ty| match ty {
         Ty::Varbit(_) => drop(varbits.insert(room(ty))),
-        _ if is_wide(ty) => drop(numbers.insert(words(ty.width()))),
-        _ => {}
+        Ty::Bool | Ty::Bit(_) | Ty::Int(_) => {
+            if is_wide(ty) {
+                numbers.insert(words(ty.width()));
+            }
+        }
     };
     program.header_types.iter().flat_map(|t| &t.fields).for_each(|f| note(f.ty));
     program.vars.iter().for_each(|v| note(v.ty));
@@ -260,13 +263,15 @@ impl Body<'_> {
             true => format!("words_less_signed({x}.word, {y}.word, {n}, {width})"),
             false => format!("words_less({x}.word, {y}.word, {n})"),
         };
+        use BinOp::*;
         match op {
-            BinOp::Eq => wide_equal(&x, &y, width),
-            BinOp::Ne => format!("!{}", wide_equal(&x, &y, width)),
-            BinOp::Lt => less(&x, &y),
-            BinOp::Gt => less(&y, &x),
-            BinOp::Le => format!("!{}", less(&y, &x)),
-            _ => format!("!{}", less(&x, &y)),
+            Eq => wide_equal(&x, &y, width),
+            Ne => format!("!{}", wide_equal(&x, &y, width)),
+            Lt => less(&x, &y),
+            Gt => less(&y, &x),
+            Le => format!("!{}", less(&y, &x)),
+            Add | Sub | Mul | Div | Mod | AddSat | SubSat | And | Or | Xor | Shl | Shr | Ge | LogAnd
+            | LogOr => format!("!{}", less(&x, &y)),
         }
     }
 
@@ -281,10 +286,12 @@ impl Body<'_> {
                 65..=128 => format!("({distance} > ~0ULL ? ~0ULL : (u64){distance})"),
                 _ => distance,
             };
-            return match op {
-                Shl => keep(call(width, "shl", &[&x, &distance]), width),
-                _ if is_signed => keep(call(width, "sar", &[&x, &distance, &bits]), width),
-                _ => call(width, "shr", &[&x, &distance]),
+            return if op == Shl {
+                keep(call(width, "shl", &[&x, &distance]), width)
+            } else if is_signed {
+                keep(call(width, "sar", &[&x, &distance, &bits]), width)
+            } else {
+                call(width, "shr", &[&x, &distance])
             };
         }
         let y = self.expr(b);
@@ -413,7 +420,11 @@ fn zero_bits(program: &Program, e: &Expr, depth: u32) -> u32 {
         ExprKind::Concat(a, b) if zeros(b) == b.ty.width() => b.ty.width() + zeros(a),
         ExprKind::Concat(_, b) => zeros(b),
         ExprKind::Slice { base, lo, .. } => zeros(base).saturating_sub(*lo).min(e.ty.width()),
-        _ => 0,
+        ExprKind::Read(_)
+        | ExprKind::IsValid(_)
+        | ExprKind::NextIndex(_)
+        | ExprKind::Unary(..)
+        | ExprKind::Binary(..) => 0,
     }
 }
 
@@ -422,15 +433,18 @@ fn zero_bits(program: &Program, e: &Expr, depth: u32) -> u32 {
 fn zero_bits_of(program: &Program, var: ir::VarId, depth: u32) -> u32 {
     let mut bits = program.var(var).ty.width();
     let param = matches!(program.var(var).kind, ir::VarKind::Param(_));
-    visit::all_stmts(program, &mut |stmt| match &stmt.kind {
-        ir::StmtKind::Assign { dst: Place::Var(to), src } if *to == var => {
+    visit::all_stmts(program, &mut |stmt| {
+        if let ir::StmtKind::Assign { dst: Place::Var(to), src } = &stmt.kind
+            && *to == var
+        {
             bits = bits.min(zero_bits(program, src, depth));
+            return;
         }
-        _ => effects::writes(program, stmt, &mut |cell| {
+        effects::writes(program, stmt, &mut |cell| {
             if cell == Cell::Var(var) {
                 bits = 0;
             }
-        }),
+        });
     });
     let known = program.pipeline.writes(var) || program.standard.vars().contains(&var);
     if param || known { 0 } else { bits }

@@ -25,7 +25,7 @@ impl Ebpf<'_> {
     pub(super) fn lanes(&mut self) {
         let texts = match self.c.facts.hook {
             Hook::Xdp => [LANES, XDP],
-            _ => [LANES, TC],
+            Hook::Tc | Hook::Frame => [LANES, TC],
         };
         for text in texts {
             self.c.text.raw(text);

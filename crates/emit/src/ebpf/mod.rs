@@ -106,7 +106,7 @@ fn reasons(
     let mut absent = match hook {
         _ if options.lanes => Vec::new(),
         Hook::Xdp => vec![GSO_CHECKSUM],
-        _ => vec![LONG_CHECKSUM, FRAGMENTED_HEADER],
+        Hook::Tc | Hook::Frame => vec![LONG_CHECKSUM, FRAGMENTED_HEADER],
     };
     absent.extend((!paths).then_some(drops::NO_BUFFER));
     absent.extend((hook != Hook::Xdp || !copies).then_some(NO_METADATA));
@@ -226,7 +226,7 @@ impl Ebpf<'_> {
         self.c.text.raw(PRELUDE);
         match self.c.facts.hook {
             Hook::Xdp => self.c.text.raw(xdp::XDP),
-            _ => self.tc_texts(),
+            Hook::Tc | Hook::Frame => self.tc_texts(),
         }
         let (first, last) = self.scratch();
         self.c.state(&first, &last);
@@ -250,7 +250,7 @@ impl Ebpf<'_> {
         self.zero();
         match self.c.facts.hook {
             Hook::Xdp => self.xdp(),
-            _ => self.tc(),
+            Hook::Tc | Hook::Frame => self.tc(),
         }
         self.c.text.line("");
         self.c.text.line("char _license[] SEC(\"license\") = \"Dual MIT/GPL\";");
@@ -270,7 +270,9 @@ impl Ebpf<'_> {
             Hook::Xdp => {
                 "u32 beyond;       /* 1 if the program tried to read a header beyond the first buffer */"
             }
-            _ => "u32 payload;      /* the offset of the payload in the packet that leaves */",
+            Hook::Tc | Hook::Frame => {
+                "u32 payload;      /* the offset of the payload in the packet that leaves */"
+            }
         });
         if self.c.facts.rounds && self.c.facts.hook == Hook::Tc {
             if self.completes() {
@@ -328,7 +330,9 @@ impl Ebpf<'_> {
             Hook::Xdp => {
                 self.map(EGRESS, "BPF_MAP_TYPE_DEVMAP", EGRESS_PORTS.into(), "u32", "struct egress", false)
             }
-            _ => self.map(EGRESS, "BPF_MAP_TYPE_ARRAY", EGRESS_PORTS.into(), "u32", "struct egress", false),
+            Hook::Tc | Hook::Frame => {
+                self.map(EGRESS, "BPF_MAP_TYPE_ARRAY", EGRESS_PORTS.into(), "u32", "struct egress", false)
+            }
         }
         if self.options.lanes {
             self.map(LANES, "BPF_MAP_TYPE_PERCPU_ARRAY", MOST_LANES, "u32", "struct count", false);

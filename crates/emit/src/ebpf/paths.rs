@@ -24,7 +24,7 @@ impl Ebpf<'_> {
     pub(super) fn drop_call(&self) -> &'static str {
         match self.c.facts.hook {
             Hook::Xdp => "count_and_drop(xdp, t",
-            _ => "count_and_drop(skb, t",
+            Hook::Tc | Hook::Frame => "count_and_drop(skb, t",
         }
     }
 
@@ -32,7 +32,7 @@ impl Ebpf<'_> {
     fn of_hook(&self) -> [&'static str; 2] {
         match self.c.facts.hook {
             Hook::Xdp => [xdp::departures::MEMBERS, "0"],
-            _ => [tc::departures::MEMBERS, "bswap16((u16)context->protocol)"],
+            Hook::Tc | Hook::Frame => [tc::departures::MEMBERS, "bswap16((u16)context->protocol)"],
         }
     }
 
@@ -57,7 +57,7 @@ impl Ebpf<'_> {
         self.c.text.raw(&RING_TEXT.replace("PROTOCOL", self.of_hook()[1]));
         match self.c.facts.hook {
             Hook::Xdp => self.xdp_fronts(),
-            _ => self.tc_fronts(),
+            Hook::Tc | Hook::Frame => self.tc_fronts(),
         }
         self.c.reset_variables();
         let (packet, ty) = (self.c.facts.hook.packet(), self.c.facts.hook.packet_type());
@@ -136,7 +136,9 @@ impl Ebpf<'_> {
         });
         let front = match path.bytes {
             Bytes::Entered if self.deparses_before(number) => "copy_front(jobs, index)".to_string(),
-            _ => format!("save_front({packet}, jobs, index, {})", u32::from(!copy)),
+            Bytes::Entered | Bytes::Deparsed => {
+                format!("save_front({packet}, jobs, index, {})", u32::from(!copy))
+            }
         };
         let drop = self.drop_call();
         let t = &mut self.c.text;
@@ -193,7 +195,7 @@ impl Ebpf<'_> {
         let known = self.at_stage();
         let parsed = match &path.carry {
             Carry::New { headers: Headers::Parsed(role), .. } => Some(*role),
-            _ => None,
+            Carry::All | Carry::New { .. } => None,
         };
         match parsed {
             // The parser works on the packet's own state, which is saved meanwhile.
@@ -281,7 +283,7 @@ impl Ebpf<'_> {
         t.line(format!("    return {drop}, {missing});"));
         match self.c.facts.hook {
             Hook::Xdp => self.xdp_leave(),
-            _ => self.tc_leave(),
+            Hook::Tc | Hook::Frame => self.tc_leave(),
         }
         self.c.text.close("");
     }
@@ -363,7 +365,7 @@ impl Ebpf<'_> {
                     Step::Deparse(_) => deparsed = true,
                     Step::Decide(_) if at == number => return deparsed,
                     Step::Decide(_) => at += 1,
-                    _ => {}
+                    Step::Parse(..) | Step::Control(_) | Step::Truncate(..) | Step::Fragment(_) => {}
                 }
             }
         }

@@ -72,18 +72,18 @@ impl Ebpf<'_> {
                 Step::Deparse(role) => self.deparse(*role),
                 // That the packet passes the stages again by an earlier decision has been tested.
                 Step::Decide(decision) if !matches!(decision.then, Fate::Drop(_)) => {}
-                step => self.step(step, drop),
+                step @ (Step::Parse(..)
+                | Step::Control(_)
+                | Step::Truncate(..)
+                | Step::Fragment(_)
+                | Step::Decide(_)) => self.step(step, drop),
             }
         }
     }
 
     /// Emits, in front of a deparser, the decisions after it by which the packet passes the stages again. `number` is that of the first decision after it.
     pub(super) fn unless_again(&mut self, later: &[Step], number: usize) {
-        let decisions = later.iter().filter_map(|step| match step {
-            Step::Decide(decision) => Some(&**decision),
-            _ => None,
-        });
-        for (i, decision) in decisions.enumerate() {
+        for (i, decision) in later.iter().filter_map(Step::decision).enumerate() {
             if goes_again(self.c.program, self.c.facts.hook, decision) {
                 self.again(decision, number + i);
             }
@@ -97,7 +97,7 @@ impl Ebpf<'_> {
         }
         let condition = match &decision.when {
             When::Always => "1".to_string(),
-            when => self.c.condition(when).unwrap_or_default(),
+            when @ (When::Holds(_) | When::Requested(..)) => self.c.condition(when).unwrap_or_default(),
         };
         let is_deparsed = decision.then.path().is_some_and(|path| path.bytes == Bytes::Deparsed);
         let packet = self.c.facts.hook.packet();

@@ -45,14 +45,14 @@ impl Ebpf<'_> {
                 if leaves.is_some_and(|leaves| at >= leaves) {
                     continue;
                 }
-                match step {
-                    Step::Decide(d) if goes_again(program, self.c.facts.hook, d) => {
+                match step.decision().filter(|d| goes_again(program, self.c.facts.hook, d)) {
+                    Some(d) => {
                         let is_entered = d.then.path().is_some_and(|path| path.bytes == Bytes::Entered);
                         if is_entered {
                             self.again(d, number - 1);
                         }
                     }
-                    step => self.step(step, call),
+                    None => self.step(step, call),
                 }
                 if matches!(step, Step::Deparse(_)) {
                     call = drop;
@@ -63,13 +63,8 @@ impl Ebpf<'_> {
 
     /// PNA: emits the drop of a packet that the decisions after the deparser do not send. It comes before the deparser, which needs a port.
     fn unless_sent(&mut self, later: &[Step], drop: &str) {
-        let reason = later.iter().find_map(|step| match step {
-            Step::Decide(decision) => match &decision.then {
-                Fate::Drop(name) => Some(*name),
-                _ => None,
-            },
-            _ => None,
-        });
+        let drops = |d: &Decision| if let Fate::Drop(name) = &d.then { Some(*name) } else { None };
+        let reason = later.iter().filter_map(Step::decision).find_map(drops);
         let condition = match later.iter().find_map(leaving) {
             Some(when) => self.c.condition(when),
             // The program never sends a packet.
@@ -130,7 +125,7 @@ impl Ebpf<'_> {
         let (packet, t) = (self.c.facts.hook.packet(), &mut self.c.text);
         t.line(match self.c.facts.hook {
             Hook::Xdp => format!("if ({size} && needs_fragments(xdp, {size}))"),
-            _ => format!(
+            Hook::Tc | Hook::Frame => format!(
                 "if ({size} && fragment(skb, (u64)to->flags << 32 | to->ifindex, {size}, {identification}))"
             ),
         });
@@ -178,7 +173,7 @@ impl Ebpf<'_> {
                 if *role == Role::Deparser && !self.paths {
                     match self.c.facts.hook {
                         Hook::Xdp => self.xdp_destination(drop),
-                        _ => self.tc_destination(drop),
+                        Hook::Tc | Hook::Frame => self.tc_destination(drop),
                     }
                 }
                 self.deparse(*role);
@@ -200,7 +195,7 @@ impl Ebpf<'_> {
         let drop = self.drop_call();
         let no_sum = match self.c.facts.hook {
             Hook::Xdp => LONG_CHECKSUM,
-            _ => GSO_CHECKSUM,
+            Hook::Tc | Hook::Frame => GSO_CHECKSUM,
         };
         let [sum, resize] = [no_sum, drops::BAD_RESIZE].map(|r| self.reason(r));
         self.c.text.open("");
@@ -248,15 +243,9 @@ impl Ebpf<'_> {
 
 /// The condition of a step that lets only some packets leave, as in PNA.
 fn leaving(step: &Step) -> Option<&When> {
-    match step {
-        Step::Decide(decision) => match &decision.then {
-            Fate::Go(Path { stage: None, to: To::Port(_), .. }) if decision.when != When::Always => {
-                Some(&decision.when)
-            }
-            _ => None,
-        },
-        _ => None,
-    }
+    let Decision { when, then, .. } = step.decision()?;
+    let leaves = matches!(then, Fate::Go(Path { stage: None, to: To::Port(_), .. }));
+    (leaves && *when != When::Always).then_some(when)
 }
 
 /// Whether a step drops every packet.

@@ -63,7 +63,7 @@ impl Ebpf<'_> {
                     let key = self.bytes_type("key", &name, layout.key_size + 4);
                     self.map(map, "BPF_MAP_TYPE_HASH", size, &key, &value, false);
                 }
-                _ => {
+                Structure::Keyless | Structure::Hash | Structure::Code => {
                     let key = self.bytes_type("key", &name, layout.key_size);
                     self.map(map, "BPF_MAP_TYPE_HASH", size, &key, &value, false);
                 }
@@ -143,7 +143,7 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
     let Some(map) = &layout.map else { return };
     let skip = match layout.structure {
         Structure::LpmTrie | Structure::TupleSpace => 4,
-        _ => 0,
+        Structure::Keyless | Structure::Array | Structure::Hash | Structure::Flow | Structure::Code => 0,
     };
     body.text.line(format!("u8 *k = t->key + {skip};"));
     if definition.keys.iter().all(|k| k.expr.ty.width() == 0) {
@@ -165,7 +165,7 @@ fn lookup(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout) {
         }
         Structure::Flow => flow(body, layout, map),
         Structure::Array => array(body, layout, map),
-        _ => hash(body, layout, map),
+        Structure::Keyless | Structure::Hash | Structure::Code => hash(body, layout, map),
     }
     body.text.open("if (v)");
     if let Some(at) = layout.counter_offset {

@@ -111,7 +111,13 @@ fn guessed(
             ExprKind::Read(Place::Field(HeaderRef::Header(_), _))
             | ExprKind::IsValid(HeaderRef::Header(_)) => {}
             ExprKind::Read(_) | ExprKind::IsValid(_) | ExprKind::NextIndex(_) => known = false,
-            _ => {}
+            ExprKind::Const(_)
+            | ExprKind::Unary(..)
+            | ExprKind::Binary(..)
+            | ExprKind::Cast(_)
+            | ExprKind::Slice { .. }
+            | ExprKind::Concat(..)
+            | ExprKind::Mux(..) => {}
         });
     }
     known.then_some(Early { table, headers, guess: Some(supposed) })
@@ -141,9 +147,10 @@ fn walk(program: &Program, block: &Block, written: &mut Written, f: &mut dyn FnM
         if let StmtKind::Apply { table, .. } = &stmt.kind {
             f(*table, written);
         }
-        match &stmt.kind {
-            StmtKind::Loop { body, .. } => walk(program, body, written, &mut |_, _| {}),
-            _ => visit::inner_blocks(stmt).into_iter().for_each(|b| walk(program, b, written, f)),
+        if let StmtKind::Loop { body, .. } = &stmt.kind {
+            walk(program, body, written, &mut |_, _| {});
+        } else {
+            visit::inner_blocks(stmt).into_iter().for_each(|b| walk(program, b, written, f));
         }
         note(program, stmt, written);
     }
@@ -178,7 +185,13 @@ fn settled(program: &Program, units: &Units, table: TableId, written: &Written) 
             }
             ExprKind::IsValid(HeaderRef::Header(h)) => settled &= !written.contains(&Cell::Valid(*h)),
             ExprKind::Read(_) | ExprKind::IsValid(_) | ExprKind::NextIndex(_) => settled = false,
-            _ => {}
+            ExprKind::Const(_)
+            | ExprKind::Unary(..)
+            | ExprKind::Binary(..)
+            | ExprKind::Cast(_)
+            | ExprKind::Slice { .. }
+            | ExprKind::Concat(..)
+            | ExprKind::Mux(..) => {}
         });
     }
     settled.then_some(Early { table, headers, guess: None })
@@ -262,7 +275,13 @@ impl Native<'_> {
                 let at = FlowRow::of(&self.c.program.tables[index]).key;
                 format!("find_flow_bulk(table, keys, rows, m, {}, {at})", layout.key_size.div_ceil(8))
             }
-            _ => format!("find_exact_bulk(table, keys, rows, m, {})", layout.key_size.div_ceil(8)),
+            Structure::Keyless
+            | Structure::Array
+            | Structure::Hash
+            | Structure::TupleSpace
+            | Structure::Code => {
+                format!("find_exact_bulk(table, keys, rows, m, {})", layout.key_size.div_ceil(8))
+            }
         };
         // The cells that a hit writes are prefetched too, because they are not in the row. With a million sessions, the cache misses on
         // their last hits cost as much time as the lookups.

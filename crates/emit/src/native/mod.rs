@@ -276,7 +276,11 @@ impl Native<'_> {
                         self.c.text.line("if (!s->ended)");
                         self.c.text.line(format!("    {}(pkt);", stage_name(*role)));
                     }
-                    _ => {}
+                    Step::Control(_)
+                    | Step::Deparse(_)
+                    | Step::Truncate(..)
+                    | Step::Fragment(_)
+                    | Step::Decide(_) => {}
                 }
             }
         }
@@ -374,7 +378,11 @@ impl Native<'_> {
                 match step {
                     Step::Decide(d) if c::goes_again(program, Hook::Frame, d) => self.next_round(d),
                     Step::Decide(decision) => self.straight_decision(decision),
-                    step => self.step(step),
+                    step @ (Step::Parse(..)
+                    | Step::Control(_)
+                    | Step::Deparse(_)
+                    | Step::Truncate(..)
+                    | Step::Fragment(_)) => self.step(step),
                 }
             }
         }

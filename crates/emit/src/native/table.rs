@@ -31,7 +31,13 @@ impl Native<'_> {
             match layout.structure {
                 Structure::Code => code(body, definition, &table),
                 Structure::Keyless => {}
-                _ => lookup(body, definition, &layout, index, ranges.then_some(name.as_str()), early),
+                Structure::Array
+                | Structure::Hash
+                | Structure::Flow
+                | Structure::LpmTrie
+                | Structure::TupleSpace => {
+                    lookup(body, definition, &layout, index, ranges.then_some(name.as_str()), early)
+                }
             }
             miss(body, definition, &table, &layout);
             run(body, definition);
@@ -164,7 +170,9 @@ fn lookup(
         Structure::Hash => format!("find_exact(table, words, {words})"),
         Structure::Flow => format!("find_flow(table, words, {words}, {})", FlowRow::of(definition).key),
         Structure::LpmTrie => "find_lpm(table, words)".to_string(),
-        _ => format!("find_best(table, words, {words}, {test})"),
+        Structure::Keyless | Structure::TupleSpace | Structure::Code => {
+            format!("find_best(table, words, {words}, {test})")
+        }
     };
     let name = body.names.table(TableId(index as u32)).to_string();
     body.text.line("const struct row *row;");
@@ -238,7 +246,11 @@ fn found(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout, inde
         Structure::Flow => format!("d = (const u8 *)row + {};", FlowRow::of(definition).data),
         // A trie's rows have no key.
         Structure::LpmTrie => "d = row->bytes;".to_string(),
-        of => format!("d = row->bytes + {};", data_offset(layout.key_size, of, ranges)),
+        of @ (Structure::Keyless
+        | Structure::Array
+        | Structure::Hash
+        | Structure::TupleSpace
+        | Structure::Code) => format!("d = row->bytes + {};", data_offset(layout.key_size, of, ranges)),
     });
     body.text.line(format!("result = {HIT};"));
     if let Some(profile) = definition.profile {
@@ -251,7 +263,12 @@ fn found(body: &mut Body<'_>, definition: &ir::Table, layout: &TableLayout, inde
 pub(super) fn cell_of(structure: Structure, row: &str) -> String {
     match structure {
         Structure::Flow => format!("((const struct flow_row *){row})->rest[0]"),
-        _ => format!("{row}->counter"),
+        Structure::Keyless
+        | Structure::Array
+        | Structure::Hash
+        | Structure::LpmTrie
+        | Structure::TupleSpace
+        | Structure::Code => format!("{row}->counter"),
     }
 }
 

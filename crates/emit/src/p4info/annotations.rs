@@ -38,7 +38,7 @@ pub fn split(all: &[Annotation], hidden: &[&str]) -> (Vec<String>, Vec<proto::St
 fn text(a: &Annotation) -> String {
     match &a.body {
         AnnotationBody::Tokens(tokens) => format!("@{}({})", a.name, tokens.join(" ")),
-        _ => format!("@{}", a.name),
+        AnnotationBody::Empty | AnnotationBody::List(_) | AnnotationBody::Pairs(_) => format!("@{}", a.name),
     }
 }
 
@@ -64,7 +64,7 @@ fn structure(a: &Annotation) -> Option<proto::StructuredAnnotation> {
             };
             Some(Body::KvPairList(proto::KeyValuePairList { kv_pairs: pairs.iter().map(pair).collect() }))
         }
-        _ => return None,
+        AnnotationBody::Empty | AnnotationBody::Tokens(_) => return None,
     };
     Some(proto::StructuredAnnotation { name: a.name.clone(), source_location: None, body })
 }
@@ -89,9 +89,9 @@ pub fn string(a: &Annotation) -> Option<String> {
         }
         AnnotationBody::List(list) => match list.first()? {
             Literal::Text(text) => Some(text.clone()),
-            _ => None,
+            Literal::Int(_) | Literal::Bool(_) => None,
         },
-        _ => None,
+        AnnotationBody::Empty | AnnotationBody::Pairs(_) => None,
     }
 }
 
@@ -109,9 +109,9 @@ pub fn number(a: &Annotation) -> Option<i64> {
         }
         AnnotationBody::List(list) => match list.first()? {
             Literal::Int(n) => Some(*n),
-            _ => None,
+            Literal::Bool(_) | Literal::Text(_) => None,
         },
-        _ => None,
+        AnnotationBody::Empty | AnnotationBody::Pairs(_) => None,
     }
 }
 
@@ -181,6 +181,6 @@ fn pairs(a: &Annotation) -> Vec<(String, Literal)> {
                 _ => None,
             })
             .collect(),
-        _ => Vec::new(),
+        AnnotationBody::Empty | AnnotationBody::List(_) => Vec::new(),
     }
 }

@@ -73,7 +73,7 @@ pub fn message(program: &Api) -> Result<proto::P4Info, Problem> {
     for m in &program.meters {
         let unit = match m.unit {
             api::Unit::Bytes => proto::meter_spec::Unit::Bytes,
-            _ => proto::meter_spec::Unit::Packets,
+            api::Unit::Packets | api::Unit::Both => proto::meter_spec::Unit::Packets,
         };
         let spec = Some(proto::MeterSpec { unit: unit.into(), r#type: 0 });
         match &m.table {

@@ -43,7 +43,17 @@ fn bits(ty: &DataType) -> proto::P4BitstringLikeTypeSpec {
         DataType::Int(w) => TypeSpec::Int(proto::P4IntTypeSpec { bitwidth: *w as i32 }),
         DataType::Varbit(w) => TypeSpec::Varbit(proto::P4VarbitTypeSpec { max_bitwidth: *w as i32 }),
         DataType::Bit(w) => TypeSpec::Bit(proto::P4BitTypeSpec { bitwidth: *w as i32 }),
-        _ => TypeSpec::Bit(proto::P4BitTypeSpec { bitwidth: 1 }),
+        DataType::Bool
+        | DataType::Error
+        | DataType::Tuple(_)
+        | DataType::Struct(_)
+        | DataType::Header(_)
+        | DataType::Union(_)
+        | DataType::HeaderStack(..)
+        | DataType::UnionStack(..)
+        | DataType::Enum(_)
+        | DataType::SerEnum(_)
+        | DataType::New(_) => TypeSpec::Bit(proto::P4BitTypeSpec { bitwidth: 1 }),
     };
     proto::P4BitstringLikeTypeSpec { type_spec: Some(spec), ..Default::default() }
 }

@@ -65,7 +65,27 @@ impl Classes {
             StmtKind::CopyHeader { dst: HeaderRef::Header(to), src: HeaderRef::Header(from) } => {
                 classes.header(program, *from, *to);
             }
-            _ => {}
+            StmtKind::CopyHeader { .. }
+            | StmtKind::CopyStack { .. }
+            | StmtKind::SetValid(_)
+            | StmtKind::SetInvalid(_)
+            | StmtKind::PushFront(..)
+            | StmtKind::PopFront(..)
+            | StmtKind::If { .. }
+            | StmtKind::Switch { .. }
+            | StmtKind::Block { .. }
+            | StmtKind::Atomic(_)
+            | StmtKind::Loop { .. }
+            | StmtKind::Break(_)
+            | StmtKind::Continue(_)
+            | StmtKind::Apply { .. }
+            | StmtKind::Drop(_)
+            | StmtKind::Extract { .. }
+            | StmtKind::Lookahead { .. }
+            | StmtKind::Advance(_)
+            | StmtKind::Verify { .. }
+            | StmtKind::Emit(_)
+            | StmtKind::Call(_) => {}
         });
         for path in program.pipeline.decisions().filter_map(|d| d.then.path()) {
             for passed in path.passed() {

@@ -36,7 +36,12 @@ pub fn source(e: &Expr) -> Option<Source<'_>> {
             let cells = [source(a)?.cells, source(b)?.cells].concat();
             Some(Source { cells, choice: Some((cond, a, b)) })
         }
-        _ => None,
+        ExprKind::IsValid(_)
+        | ExprKind::NextIndex(_)
+        | ExprKind::Unary(..)
+        | ExprKind::Binary(..)
+        | ExprKind::Slice { .. }
+        | ExprKind::Concat(..) => None,
     }
 }
 
@@ -52,11 +57,10 @@ pub fn cell(place: &Place) -> Option<Cell> {
 /// The value `x` of `x == 0 ? 0xffff : x`, and of `x != 0 ? x : 0xffff`.
 pub fn other_zero<'e>(cond: &Expr, a: &'e Expr, b: &'e Expr) -> Option<&'e Expr> {
     let ExprKind::Binary(op, l, r) = &cond.kind else { return None };
-    let (kept, other) = match op {
-        BinOp::Eq => (b, a),
-        BinOp::Ne => (a, b),
-        _ => return None,
-    };
+    if !matches!(op, BinOp::Eq | BinOp::Ne) {
+        return None;
+    }
+    let (kept, other) = if *op == BinOp::Eq { (b, a) } else { (a, b) };
     let ones = other.as_const()?.to_u64() == Some(0xffff);
     let zero = |e: &Expr| e.as_const().is_some_and(|v| v.is_zero());
     (ones && (**l == *kept && zero(r) || **r == *kept && zero(l))).then_some(kept)
@@ -154,7 +158,24 @@ impl Flows {
                 }
             }
             StmtKind::Call(call) => self.call(program, call),
-            _ => {}
+            StmtKind::SetValid(_)
+            | StmtKind::SetInvalid(_)
+            | StmtKind::PushFront(..)
+            | StmtKind::PopFront(..)
+            | StmtKind::If { .. }
+            | StmtKind::Switch { .. }
+            | StmtKind::Block { .. }
+            | StmtKind::Atomic(_)
+            | StmtKind::Loop { .. }
+            | StmtKind::Break(_)
+            | StmtKind::Continue(_)
+            | StmtKind::Apply { .. }
+            | StmtKind::Drop(_)
+            | StmtKind::Extract { .. }
+            | StmtKind::Lookahead { .. }
+            | StmtKind::Advance(_)
+            | StmtKind::Verify { .. }
+            | StmtKind::Emit(_) => {}
         }
     }
 
@@ -201,7 +222,18 @@ impl Flows {
                     self.computes(program, [arg], Node::Cell(Cell::Var(param.var)));
                 }
             }
-            _ => {}
+            Call::Count { .. }
+            | Call::DirectCount(_)
+            | Call::Meter { .. }
+            | Call::DirectMeter { .. }
+            | Call::Digest { .. }
+            | Call::RestartTimer(_)
+            | Call::FlowId(_)
+            | Call::Random { .. }
+            | Call::VerifyChecksum { .. }
+            | Call::UpdateChecksum { .. }
+            | Call::LogMsg { .. }
+            | Call::Assert { .. } => {}
         }
     }
 
@@ -225,9 +257,10 @@ impl Flows {
     fn header(&mut self, program: &Program, from: HeaderId, to: HeaderId, loc: Loc) {
         for (i, field) in program.header_type(from).fields.iter().enumerate() {
             let (from, to) = (Cell::Field(from, i as u32), Cell::Field(to, i as u32));
-            match field.ty {
-                Ty::Bit(16) => self.copy(from, to, false, loc),
-                _ => self.uses.push((Node::Cell(from), Node::Cell(to), false)),
+            if field.ty == Ty::Bit(16) {
+                self.copy(from, to, false, loc);
+            } else {
+                self.uses.push((Node::Cell(from), Node::Cell(to), false));
             }
         }
     }
@@ -275,11 +308,8 @@ impl Flows {
     pub fn headers_of(&self, sum: Cell, reach: &Reach) -> BTreeSet<HeaderId> {
         let becomes = self.forward([sum].into());
         let outputs = becomes.intersection(&reach.outputs).copied().collect();
-        let header = |cell: &Cell| match cell {
-            Cell::Field(h, _) if reach.checksums.contains(cell) => Some(*h),
-            _ => None,
-        };
-        self.backward(outputs).iter().filter_map(header).collect()
+        let header = |cell: &Cell| if let Cell::Field(h, _) = cell { Some(*h) } else { None };
+        self.backward(outputs).intersection(&reach.checksums).filter_map(header).collect()
     }
 
     /// The fields of headers among these cells to which a complement is written, each with the location of the first such statement.

@@ -146,9 +146,9 @@ impl Tracked {
 
     /// The tracked fields of a header with their numbers, and whether each is a checksum on arrival.
     pub fn fields(&self, header: HeaderId) -> impl Iterator<Item = (usize, u32, bool)> {
-        let of = move |(number, cell): (usize, &Cell)| match cell {
-            Cell::Field(h, field) if *h == header => Some((number, *field, self.checksums.contains(cell))),
-            _ => None,
+        let of = move |(number, cell): (usize, &Cell)| {
+            let Cell::Field(h, field) = cell else { return None };
+            (*h == header).then(|| (number, *field, self.checksums.contains(cell)))
         };
         self.cells.iter().enumerate().filter_map(of)
     }
@@ -296,7 +296,22 @@ impl Tracked {
             | StmtKind::CopyStack { .. }
             | StmtKind::SetValid(_)
             | StmtKind::SetInvalid(_) => {}
-            _ => {
+            StmtKind::PushFront(..)
+            | StmtKind::PopFront(..)
+            | StmtKind::If { .. }
+            | StmtKind::Switch { .. }
+            | StmtKind::Block { .. }
+            | StmtKind::Atomic(_)
+            | StmtKind::Loop { .. }
+            | StmtKind::Break(_)
+            | StmtKind::Continue(_)
+            | StmtKind::Apply { .. }
+            | StmtKind::Drop(_)
+            | StmtKind::Lookahead { .. }
+            | StmtKind::Advance(_)
+            | StmtKind::Verify { .. }
+            | StmtKind::Emit(_)
+            | StmtKind::Call(_) => {
                 let mut written = false;
                 effects::writes(program, stmt, &mut |cell| written |= self.number(cell).is_some());
                 if written {

@@ -138,14 +138,11 @@ impl<'a> Scan<'a> {
     fn stmt(&mut self, stmt: &Stmt, block: u32) {
         let at = self.here();
         self.stmts.push((copied(self.program, stmt), block));
-        match &stmt.kind {
-            StmtKind::Block { label, .. } | StmtKind::Loop { label, .. } => {
-                self.labels.insert(*label, at);
-            }
-            StmtKind::Break(label) | StmtKind::Continue(label) => {
-                self.jumps.push((at, self.labels.get(label).copied().unwrap_or(0)));
-            }
-            _ => {}
+        if let StmtKind::Block { label, .. } | StmtKind::Loop { label, .. } = &stmt.kind {
+            self.labels.insert(*label, at);
+        }
+        if let StmtKind::Break(label) | StmtKind::Continue(label) = &stmt.kind {
+            self.jumps.push((at, self.labels.get(label).copied().unwrap_or(0)));
         }
         effects::of(self.program, stmt, &mut |effect| match effect {
             Effect::Read(cell) | Effect::Write(cell) | Effect::MayWrite(cell) => self.mention(cell, at),

@@ -59,20 +59,16 @@ pub(super) type Copy = (Object, Object);
 /// The objects that a statement copies, if it is a copy.
 pub(super) fn copied(program: &Program, stmt: &Stmt) -> Option<Copy> {
     let own = |s: &StackId| program.stacks[s.index()].index == *s;
-    let pair = match &stmt.kind {
-        StmtKind::CopyStack { dst, src } if own(dst) && own(src) => {
-            (Object::Stack(*dst), Object::Stack(*src))
-        }
-        StmtKind::CopyHeader { dst: HeaderRef::Header(a), src: HeaderRef::Header(b) } => {
-            (Object::Header(*a), Object::Header(*b))
-        }
-        StmtKind::Assign { dst, src } => match &src.kind {
-            ExprKind::Read(from) => (scalar(dst)?, scalar(from)?),
-            _ => return None,
-        },
-        _ => return None,
+    let pair = if let StmtKind::CopyStack { dst, src } = &stmt.kind {
+        (own(dst) && own(src)).then_some((Object::Stack(*dst), Object::Stack(*src)))
+    } else if let StmtKind::CopyHeader { dst: HeaderRef::Header(a), src: HeaderRef::Header(b) } = &stmt.kind {
+        Some((Object::Header(*a), Object::Header(*b)))
+    } else if let StmtKind::Assign { dst, src: crate::Expr { kind: ExprKind::Read(from), .. } } = &stmt.kind {
+        scalar(dst).zip(scalar(from))
+    } else {
+        None
     };
-    (pair.0 != pair.1).then_some(pair)
+    pair.filter(|(to, from)| to != from)
 }
 
 fn level(object: Object) -> Level {

@@ -76,8 +76,6 @@ fn known(program: &Program) -> HashMap<VarId, Bits> {
 }
 
 fn assigned_constant(stmt: &Stmt) -> Option<&Expr> {
-    match &stmt.kind {
-        StmtKind::Assign { dst: Place::Var(_), src } if src.as_const().is_some() => Some(src),
-        _ => None,
-    }
+    let StmtKind::Assign { dst: Place::Var(_), src } = &stmt.kind else { return None };
+    src.as_const().is_some().then_some(src)
 }

@@ -54,13 +54,12 @@ fn is_useless(program: &Program, stmt: &Stmt, live: impl Fn(crate::cells::Cell) 
 
 /// Whether a statement copies something to itself.
 pub(super) fn is_identity(kind: &StmtKind) -> bool {
-    match kind {
-        StmtKind::Assign { dst, src } => {
-            matches!(&src.kind, ExprKind::Read(place) if place == dst && fixed(place))
-        }
-        StmtKind::CopyHeader { dst: HeaderRef::Header(a), src: HeaderRef::Header(b) } => a == b,
-        StmtKind::CopyStack { dst, src } => dst == src,
-        _ => false,
+    if let StmtKind::Assign { dst, src } = kind {
+        matches!(&src.kind, ExprKind::Read(place) if place == dst && fixed(place))
+    } else if let StmtKind::CopyHeader { dst: HeaderRef::Header(a), src: HeaderRef::Header(b) } = kind {
+        a == b
+    } else {
+        matches!(kind, StmtKind::CopyStack { dst, src } if dst == src)
     }
 }
 

@@ -27,13 +27,13 @@ pub fn run(program: &mut Program) -> bool {
     });
     for stage in &mut program.pipeline.stages {
         let before = stage.steps.len();
-        stage.steps.retain(|step| match step {
-            Step::Decide(decision) => match &decision.when {
+        stage.steps.retain(|step| {
+            let Step::Decide(decision) = step else { return true };
+            match &decision.when {
                 When::Always => true,
                 When::Holds(e) => !e.as_const().is_some_and(Bits::is_zero),
                 When::Requested(var, number) => *number == 0 || varies.contains(var),
-            },
-            _ => true,
+            }
         });
         changed |= stage.steps.len() != before;
     }

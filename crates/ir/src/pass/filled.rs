@@ -70,21 +70,20 @@ fn asked(program: &Program, stmt: &Stmt) -> Option<Asked> {
     let (ExprKind::NextIndex(stack), Some(bound)) = (&index.kind, bound.as_const()) else { return None };
     let stack = &program.stacks[stack.index()];
     let out_of_bounds = program.errors.get(error.index()).is_some_and(|e| e == "StackOutOfBounds");
-    match op {
-        BinOp::Ne if bound.is_zero() => Some(Asked::HasLast(stack.index)),
-        BinOp::Lt if out_of_bounds && bound.to_u64() == Some(stack.size.into()) => {
-            Some(Asked::HasNext(stack.index))
-        }
-        _ => None,
+    let is_size = bound.to_u64() == Some(stack.size.into());
+    if *op == BinOp::Ne && bound.is_zero() {
+        Some(Asked::HasLast(stack.index))
+    } else if *op == BinOp::Lt && is_size && out_of_bounds {
+        Some(Asked::HasNext(stack.index))
+    } else {
+        None
     }
 }
 
 /// The stack whose next element a statement extracts.
 fn extracted(program: &Program, stmt: &Stmt) -> Option<StackId> {
-    match &stmt.kind {
-        StmtKind::Extract { header: HeaderRef::Next(stack), .. } => Some(program.stacks[stack.index()].index),
-        _ => None,
-    }
+    let StmtKind::Extract { header: HeaderRef::Next(stack), .. } = &stmt.kind else { return None };
+    Some(program.stacks[stack.index()].index)
 }
 
 /// Removes the stacks from `filled` whose next index a statement may change.

@@ -44,30 +44,22 @@ fn branches(block: &mut Block) -> bool {
 
 /// Whether it is known which branch the statement takes, or all its branches are empty.
 fn is_decided(stmt: &Stmt) -> bool {
-    match &stmt.kind {
-        StmtKind::If { cond, then, otherwise } => {
-            cond.as_const().is_some() || (then.is_empty() && otherwise.is_empty())
-        }
-        StmtKind::Switch { on, .. } => on.as_const().is_some(),
-        _ => false,
+    if let StmtKind::If { cond, then, otherwise } = &stmt.kind {
+        cond.as_const().is_some() || (then.is_empty() && otherwise.is_empty())
+    } else {
+        matches!(&stmt.kind, StmtKind::Switch { on, .. } if on.as_const().is_some())
     }
 }
 
 /// The branch that a decided statement takes.
 fn taken(stmt: Stmt) -> Block {
-    match stmt.kind {
-        StmtKind::If { cond, then, otherwise } => {
-            if cond.as_const().is_some_and(|v| !v.is_zero()) {
-                then
-            } else {
-                otherwise
-            }
-        }
-        StmtKind::Switch { on, arms, default } => {
-            let arm = arms.into_iter().find(|(values, _)| on.as_const().is_some_and(|v| values.contains(v)));
-            arm.map_or(default, |(_, body)| body)
-        }
-        kind => vec![Stmt { kind, loc: stmt.loc }],
+    if let StmtKind::If { cond, then, otherwise } = stmt.kind {
+        if cond.as_const().is_some_and(|v| !v.is_zero()) { then } else { otherwise }
+    } else if let StmtKind::Switch { on, arms, default } = stmt.kind {
+        let arm = arms.into_iter().find(|(values, _)| on.as_const().is_some_and(|v| values.contains(v)));
+        arm.map_or(default, |(_, body)| body)
+    } else {
+        vec![stmt]
     }
 }
 

@@ -24,23 +24,19 @@ fn simplify(block: &mut Block) -> bool {
         for inner in visit_mut::inner_blocks(&mut stmt) {
             changed |= simplify(inner);
         }
-        match stmt.kind {
-            StmtKind::Block { label, mut body } => {
-                changed |= tail(&mut body, label);
-                if targets(&body).contains(&label) {
-                    stmt.kind = StmtKind::Block { label, body };
-                    out.push(stmt);
-                } else {
-                    changed = true;
-                    out.extend(body);
-                }
-            }
-            StmtKind::Atomic(body) if body.is_empty() => changed = true,
-            kind => {
-                stmt.kind = kind;
-                out.push(stmt);
+        if let StmtKind::Block { label, body } = &mut stmt.kind {
+            changed |= tail(body, *label);
+            if !targets(body).contains(label) {
+                changed = true;
+                out.append(body);
+                continue;
             }
         }
+        if matches!(&stmt.kind, StmtKind::Atomic(body) if body.is_empty()) {
+            changed = true;
+            continue;
+        }
+        out.push(stmt);
     }
     *block = out;
     changed

@@ -112,7 +112,7 @@ impl ParserPath {
             ExprKind::Binary(BinOp::LogAnd, a, b) => self.ask_true(program, a).and(self.ask_true(program, b)),
             ExprKind::Binary(BinOp::LogOr, a, b) => match self.ask_true(program, a) {
                 Asked::Given => Asked::Given,
-                _ => self.ask_true(program, b),
+                Asked::Impossible | Asked::Unsure => self.ask_true(program, b),
             },
             ExprKind::Binary(BinOp::Eq, a, b) => {
                 let (a, b) = (self.known.eval(program, a), self.known.eval(program, b));
@@ -136,7 +136,16 @@ impl ParserPath {
                     true => Asked::Unsure,
                 }
             }
-            _ => {
+            ExprKind::Const(_)
+            | ExprKind::Read(_)
+            | ExprKind::IsValid(_)
+            | ExprKind::NextIndex(_)
+            | ExprKind::Unary(..)
+            | ExprKind::Binary(..)
+            | ExprKind::Cast(_)
+            | ExprKind::Slice { .. }
+            | ExprKind::Concat(..)
+            | ExprKind::Mux(..) => {
                 let value = self.known.eval(program, cond);
                 self.ask(&value, &Bits::bit(true), &Bits::bit(true))
             }
@@ -145,13 +154,15 @@ impl ParserPath {
 
     /// Whether no condition is violated so far.
     fn holds(&self) -> bool {
+        use BinOp::*;
         self.conditions.iter().all(|c| match (self.known.value(&c.left), self.known.value(&c.right)) {
             (Some(left), Some(right)) => match c.op {
-                BinOp::Lt => left.cmp_unsigned(&right).is_lt(),
-                BinOp::Le => left.cmp_unsigned(&right).is_le(),
-                BinOp::Gt => left.cmp_unsigned(&right).is_gt(),
-                BinOp::Ge => left.cmp_unsigned(&right).is_ge(),
-                _ => left != right,
+                Lt => left.cmp_unsigned(&right).is_lt(),
+                Le => left.cmp_unsigned(&right).is_le(),
+                Gt => left.cmp_unsigned(&right).is_gt(),
+                Ge => left.cmp_unsigned(&right).is_ge(),
+                Add | Sub | Mul | Div | Mod | AddSat | SubSat | And | Or | Xor | Shl | Shr | Eq | Ne
+                | LogAnd | LogOr => left != right,
             },
             _ => true,
         })
@@ -280,7 +291,23 @@ impl Search<'_> {
                 [Symbol::Is(false)] => return self.block(path, otherwise),
                 _ => path.known.forget(p, std::slice::from_ref(stmt)),
             },
-            _ => path.known.forget(p, std::slice::from_ref(stmt)),
+            StmtKind::CopyHeader { .. }
+            | StmtKind::CopyStack { .. }
+            | StmtKind::SetValid(_)
+            | StmtKind::SetInvalid(_)
+            | StmtKind::PushFront(..)
+            | StmtKind::PopFront(..)
+            | StmtKind::Switch { .. }
+            | StmtKind::Block { .. }
+            | StmtKind::Atomic(_)
+            | StmtKind::Loop { .. }
+            | StmtKind::Break(_)
+            | StmtKind::Continue(_)
+            | StmtKind::Apply { .. }
+            | StmtKind::Drop(_)
+            | StmtKind::Lookahead { .. }
+            | StmtKind::Emit(_)
+            | StmtKind::Call(_) => path.known.forget(p, std::slice::from_ref(stmt)),
         }
         true
     }

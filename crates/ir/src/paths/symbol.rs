@@ -77,7 +77,7 @@ impl Known {
     pub fn settled(&self, symbols: &Symbols) -> Symbols {
         let settle = |s: &Symbol| match s {
             Packet(at) => self.bits.get(*at as usize).copied().flatten().map_or(*s, Is),
-            _ => *s,
+            Is(_) | Unknown => *s,
         };
         symbols.iter().map(settle).collect()
     }
@@ -202,37 +202,40 @@ impl Known {
     }
 
     fn binary(&self, op: BinOp, a: Symbols, b: Symbols, ty: Ty, signed: bool) -> Symbols {
+        use BinOp::*;
         let each = |one: fn(Symbol, Symbol) -> Symbol| a.iter().zip(&b).map(|(a, b)| one(*a, *b)).collect();
         match op {
-            BinOp::And | BinOp::LogAnd => each(|a, b| match (a, b) {
+            And | LogAnd => each(|a, b| match (a, b) {
                 (Is(false), _) | (_, Is(false)) => Is(false),
                 (Is(true), other) | (other, Is(true)) => other,
                 _ => Unknown,
             }),
-            BinOp::Or | BinOp::LogOr => each(|a, b| match (a, b) {
+            Or | LogOr => each(|a, b| match (a, b) {
                 (Is(true), _) | (_, Is(true)) => Is(true),
                 (Is(false), other) | (other, Is(false)) => other,
                 _ => Unknown,
             }),
-            BinOp::Shl | BinOp::Shr => {
+            Shl | Shr => {
                 let Some(by) = self.value(&b).and_then(|by| by.to_u64()) else { return unknown(ty) };
-                shifted(&a, by as usize, op == BinOp::Shl)
+                shifted(&a, by as usize, op == Shl)
             }
-            BinOp::Eq | BinOp::Ne if a.len() == 1 => {
+            Eq | Ne if a.len() == 1 => {
                 // A comparison of a single bit with 1 is that bit.
                 let same = match (a[0], b[0]) {
                     (Is(true), other) | (other, Is(true)) => other,
                     (Is(false), Is(false)) => Is(true),
                     _ => Unknown,
                 };
-                vec![if op == BinOp::Eq { same } else { Unknown }]
+                vec![if op == Eq { same } else { Unknown }]
             }
-            _ => match (self.value(&a), self.value(&b)) {
-                (Some(a), Some(b)) if !signed => {
-                    folded(op, &a, &b).map_or_else(|| unknown(ty), |bits| of_bits(&bits))
+            Add | Sub | Mul | Div | Mod | AddSat | SubSat | Xor | Eq | Ne | Lt | Le | Gt | Ge => {
+                match (self.value(&a), self.value(&b)) {
+                    (Some(a), Some(b)) if !signed => {
+                        folded(op, &a, &b).map_or_else(|| unknown(ty), |bits| of_bits(&bits))
+                    }
+                    _ => unknown(ty),
                 }
-                _ => unknown(ty),
-            },
+            }
         }
     }
 }
@@ -246,16 +249,17 @@ fn shifted(value: &Symbols, by: usize, left: bool) -> Symbols {
 
 /// The result of an operation on two known unsigned values, for the operators that loops and lengths need.
 fn folded(op: BinOp, a: &Bits, b: &Bits) -> Option<Bits> {
+    use BinOp::*;
     Some(match op {
-        BinOp::Add => a.add(b),
-        BinOp::Sub => a.sub(b),
-        BinOp::Mul => a.mul(b),
-        BinOp::Eq => Bits::bit(a == b),
-        BinOp::Ne => Bits::bit(a != b),
-        BinOp::Lt => Bits::bit(a.cmp_unsigned(b).is_lt()),
-        BinOp::Le => Bits::bit(a.cmp_unsigned(b).is_le()),
-        BinOp::Gt => Bits::bit(a.cmp_unsigned(b).is_gt()),
-        BinOp::Ge => Bits::bit(a.cmp_unsigned(b).is_ge()),
-        _ => return None,
+        Add => a.add(b),
+        Sub => a.sub(b),
+        Mul => a.mul(b),
+        Eq => Bits::bit(a == b),
+        Ne => Bits::bit(a != b),
+        Lt => Bits::bit(a.cmp_unsigned(b).is_lt()),
+        Le => Bits::bit(a.cmp_unsigned(b).is_le()),
+        Gt => Bits::bit(a.cmp_unsigned(b).is_gt()),
+        Ge => Bits::bit(a.cmp_unsigned(b).is_ge()),
+        Div | Mod | AddSat | SubSat | And | Or | Xor | Shl | Shr | LogAnd | LogOr => return None,
     })
 }

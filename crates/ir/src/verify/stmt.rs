@@ -119,7 +119,22 @@ impl Check<'_> {
             StmtKind::Apply { .. } => matches!(self.context, Context::Match | Context::Action(_)),
             StmtKind::Call(Call::VerifyChecksum { .. }) => self.context == Context::Verify,
             StmtKind::Call(Call::UpdateChecksum { .. }) => self.context == Context::Compute,
-            _ => true,
+            StmtKind::Assign { .. }
+            | StmtKind::CopyHeader { .. }
+            | StmtKind::CopyStack { .. }
+            | StmtKind::SetValid(_)
+            | StmtKind::SetInvalid(_)
+            | StmtKind::PushFront(..)
+            | StmtKind::PopFront(..)
+            | StmtKind::If { .. }
+            | StmtKind::Switch { .. }
+            | StmtKind::Block { .. }
+            | StmtKind::Atomic(_)
+            | StmtKind::Loop { .. }
+            | StmtKind::Break(_)
+            | StmtKind::Continue(_)
+            | StmtKind::Drop(_)
+            | StmtKind::Call(_) => true,
         };
         self.require(fits, Rule::RightBlock);
     }

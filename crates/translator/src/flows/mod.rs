@@ -1,10 +1,10 @@
 //! What the program in the kernel holds of stateful NAT64, read from its tables while packets change them, and removed from there.
 //!
-//! [`lists`]: sessions and bindings. [`usage`]: pools and subscribers. [`removal`]: what removes entries.
+//! `lists`: sessions and bindings. `usage`: pools and subscribers. `removal`: what removes entries.
 
-pub mod lists;
-pub mod removal;
-pub mod usage;
+pub(crate) mod lists;
+pub(crate) mod removal;
+mod usage;
 
 use std::fmt;
 

@@ -43,7 +43,6 @@ pub struct Options {
 }
 
 /// How keeping a translator ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The process was told to end before the file was applied.
     Early,
@@ -51,8 +50,16 @@ pub enum Ended {
     Down(String),
     /// The translator of this device goes on without the process.
     Left(String),
-    /// The translator goes on, and this new version of the process's program is to keep it.
-    Replaced(PathBuf),
+    /// The translator goes on, and a new version of the process's program is to keep it.
+    Replaced(Box<Replaced>),
+}
+
+/// A new version of the process's program, which is to be executed in its place. While this value lives, the translator is kept from others: signals
+/// wait, and its sessions end in time.
+pub struct Replaced {
+    /// The file of the program.
+    pub program: PathBuf,
+    _kept: (Keeper, Ageing, Events),
 }
 
 /// Translates until the process is told to end, by SIGTERM or SIGINT. It tells a service manager what it does (sd_notify(3)). From its start on, the
@@ -99,7 +106,8 @@ pub fn keep(options: &Options, log: &Log, up: &mut dyn FnMut(&Up)) -> anyhow::Re
         {
             log.info(&format!("{} is a new version, which goes on here", program.display()));
             service::reloading();
-            return Ok(Ended::Replaced(program));
+            let replaced = Replaced { program, _kept: (keeper, ageing, events) };
+            return Ok(Ended::Replaced(Box::new(replaced)));
         }
         ageing.follow(keeper.site());
         service::alive();

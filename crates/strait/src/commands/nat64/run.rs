@@ -36,9 +36,9 @@ fn until_end(args: &KeepArgs, log: &Log) -> anyhow::Result<()> {
         Ended::Early => {}
         Ended::Down(device) => say(json, &device, false, "is down"),
         Ended::Left(device) => say(json, &device, true, "goes on without this process"),
-        Ended::Replaced(program) => {
+        Ended::Replaced(next) => {
             log::finish();
-            return Err(Command::new(program).args(std::env::args_os().skip(1)).exec().into());
+            return Err(Command::new(&next.program).args(std::env::args_os().skip(1)).exec().into());
         }
     }
     Ok(())
