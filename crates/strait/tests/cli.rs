@@ -219,7 +219,7 @@ fn without_root() {
     let files = Files::new("nobody");
     // The binary is copied to a directory that everybody can read, because only root may be able to read the checkout.
     let (exe, config) = (files.0.path().join("strait"), files.0.path().join("nat64.toml"));
-    std::fs::copy(env!("CARGO_BIN_EXE_strait"), &exe).expect("a copy");
+    harness::executable::copy(Path::new(env!("CARGO_BIN_EXE_strait")), &exe);
     std::fs::copy(root().join("apps/nat64/nat64.toml"), &config).expect("a copy");
     std::fs::set_permissions(files.0.path(), std::fs::Permissions::from_mode(0o755)).expect("ours");
     let cases = [

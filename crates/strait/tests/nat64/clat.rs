@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -552,7 +552,7 @@ fn a_dns64_tells_the_prefix() {
     // Debian's AppArmor profile confines the installed file to /etc/unbound.
     let copy = lab.files.path().join("unbound");
     let installed = host.sh("command -v unbound");
-    std::fs::copy(installed.trim(), &copy).expect("a copy");
+    harness::executable::copy(Path::new(installed.trim()), &copy);
     let mut unbound = in_router(&lab, copy.to_str().expect("a path"));
     unbound.arg("-c").arg(lab.files.path().join("unbound.conf"));
     let _unbound = Running::start(unbound.stderr(Stdio::null()));

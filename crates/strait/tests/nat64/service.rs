@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -473,7 +474,7 @@ fn it_continues_as_a_version_that_is_installed_meanwhile() {
     let lab = Lab::new("version");
     lab.config(DEVICE, "");
     let (installed, next) = (lab.file("strait"), lab.file("strait.new"));
-    let copy = |to: &std::path::Path| std::fs::copy(env!("CARGO_BIN_EXE_strait"), to).expect("a copy");
+    let copy = |to: &Path| harness::executable::copy(Path::new(env!("CARGO_BIN_EXE_strait")), to);
     copy(&installed);
     let service = Service::wait(&lab, lab.strait_from(&installed, "run", &lab.file("nat64.toml")));
     let runs =
