@@ -6,7 +6,7 @@ header ipv4_t { bit<64> first; bit<8> ttl; bit<8> protocol; bit<16> checksum; bi
 header tcp_t { bit<16> src; bit<16> dst; bit<96> rest; bit<16> checksum; bit<16> urgent; }
 header other_t { bit<16> kind; bit<16> value; bit<16> checksum; bit<32> rest; }
 struct headers { ipv4_t ipv4; tcp_t tcp; other_t other; }
-struct metadata { bit<16> state; bit<16> hidden; bit<16> number; bit<32> pair; bit<16> nowhere; bit<16> mixed; bit<16> port; }
+struct metadata { bit<16> state; bit<16> based; bit<16> hidden; bit<16> number; bit<32> pair; bit<16> nowhere; bit<16> mixed; bit<16> port; }
 
 parser P(packet_in b, out headers hdr, inout metadata m, in pna_main_parser_input_metadata_t i) {
     state start {
@@ -25,6 +25,8 @@ control I(inout headers hdr, inout metadata m, in pna_main_input_metadata_t i, i
     InternetChecksum() of_constant;
     InternetChecksum() of_mixed;
     InternetChecksum() of_kept;
+    InternetChecksum() of_based;
+    Hash<bit<16>>(PNA_HashAlgorithm_t.CRC16) hash;
     InternetChecksum() of_pair;
     InternetChecksum() of_other;
     action known(bit<16> port, bit<16> nowhere) { m.port = port; m.nowhere = nowhere; hdr.tcp.src = port; }
@@ -58,6 +60,10 @@ control I(inout headers hdr, inout metadata m, in pna_main_input_metadata_t i, i
         m.state = kept.read(0); // unsupported: computed by more than the methods
         of_kept.set_state(m.state);
         hdr.tcp.checksum = of_kept.get();
+        of_based.subtract({ hdr.tcp.checksum, hdr.tcp.src });
+        m.based = hash.get_hash(of_based.get_state(), { hdr.ipv4.ttl }, 16w1); // unsupported: computed by more than the methods
+        of_based.set_state(m.based);
+        hdr.tcp.checksum = of_based.get();
         m.pair = hdr.tcp.checksum ++ hdr.tcp.urgent;
         of_pair.subtract(m.pair); // unsupported: computed by more than the methods
         hdr.tcp.checksum = of_pair.get();

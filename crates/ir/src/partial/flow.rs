@@ -196,8 +196,13 @@ impl Flows {
                     }
                 }
             }
-            Call::Hash { dst, data, .. } | Call::UpdateHash { dst, data, .. } => {
-                of_place(dst).into_iter().for_each(|to| self.computes(program, data, to))
+            Call::Hash { dst, data, base, max, .. } => {
+                for to in of_place(dst) {
+                    self.computes(program, data.iter().chain([base, max]), to);
+                }
+            }
+            Call::UpdateHash { dst, data, .. } => {
+                of_place(dst).into_iter().for_each(|to| self.computes(program, data, to));
             }
             Call::RegisterWrite { register, value, .. } => {
                 self.computes(program, [value], Node::Register(register.0));
