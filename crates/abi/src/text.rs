@@ -317,7 +317,7 @@ mod tests {
                 self.1.as_ref().map(|cause| cause as &(dyn Error + 'static))
             }
         }
-        let refused = || Some(std::io::Error::from_raw_os_error(13));
+        let refused = || Some(std::io::Error::other("Permission denied (os error 13)"));
         let text = "cannot read: Permission denied (os error 13)\n  hint: …";
         assert_eq!(chain(&Said(text, refused())), text);
         assert_eq!(chain(&Said("cannot write", refused())), "cannot write: Permission denied (os error 13)");

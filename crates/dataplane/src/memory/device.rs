@@ -82,7 +82,7 @@ impl Store for &Memory {
             }
             Key::Counter(counter, index) => {
                 let of = |w: &Arc<Counts>| worker::pair(&w.counters[counter.index()], *index);
-                let counted = sum(writer.reclaimer.workers.iter().map(of)).unwrap_or_default();
+                let counted = sum(writer.workers.iter().map(of)).unwrap_or_default();
                 let offset = writer.offsets.get(&(*counter, *index)).copied().unwrap_or_default();
                 let count = counted.wrapping_add(offset);
                 Some(Entity::Counter { counter: *counter, index: *index, count })
@@ -138,7 +138,7 @@ impl Store for &Memory {
         let now = self.now.load(Relaxed);
         let writer = &mut *self.writer();
         writer.reclaim();
-        let Writer { tables, reclaimer, profiles, meters, direct_meters, .. } = writer;
+        let Writer { tables, reclaimer, workers, profiles, meters, direct_meters, .. } = writer;
         match entity {
             Entity::Entry(_) | Entity::Drop { .. } => {}
             Entity::Default { table, action } => {
@@ -155,7 +155,7 @@ impl Store for &Memory {
             }
             Entity::Counter { counter, index, count } => {
                 let of = |w: &Arc<Counts>| worker::pair(&w.counters[counter.index()], *index);
-                let counted = sum(reclaimer.workers.iter().map(of)).unwrap_or_default();
+                let counted = sum(workers.iter().map(of)).unwrap_or_default();
                 writer.offsets.insert((*counter, *index), count.wrapping_sub(counted));
             }
             Entity::DirectCounter { entry, count } => {
@@ -373,10 +373,10 @@ impl Memory {
             let mut from = Some(0);
             while let Some(cell) = from {
                 let writer = &mut *self.writer();
-                let Writer { tables, reclaimer, .. } = writer;
+                let Writer { tables, workers, .. } = writer;
                 let hit = |cell: u64| {
                     let of = |w: &Arc<Counts>| w.hits[at].get(cell as usize).map_or(0, |c| c.load(Relaxed));
-                    reclaimer.workers.iter().map(of).max().unwrap_or(0)
+                    workers.iter().map(of).max().unwrap_or(0)
                 };
                 let (idle, next) = tables[at].take_idle(now, cell, ROWS_AT_ONCE as usize, hit);
                 let event = |entry| Event::Idle(self.table_entry(writer, at.into(), entry));
@@ -391,7 +391,7 @@ impl Memory {
 /// The time of the last packet that hit the entry of a cell.
 fn last_hit(writer: &Writer, table: usize, cell: u64) -> u64 {
     let of = |w: &Arc<Counts>| w.hits[table].get(cell as usize).map_or(0, |c| c.load(Relaxed));
-    writer.reclaimer.workers.iter().map(of).max().unwrap_or(0)
+    writer.workers.iter().map(of).max().unwrap_or(0)
 }
 
 /// An entry with this key, for operations that ignore its action.
@@ -402,7 +402,7 @@ fn bare(key: &EntryKey) -> Entry {
 /// What the workers have counted in a cell of a table.
 fn counted(writer: &Writer, table: TableId, cell: u64) -> Count {
     let of = |w: &Arc<Counts>| worker::pair(&w.direct[table.index()], cell);
-    sum(writer.reclaimer.workers.iter().map(of)).unwrap_or_default()
+    sum(writer.workers.iter().map(of)).unwrap_or_default()
 }
 
 fn group_of(group: u32, words: &[u64]) -> Entity {

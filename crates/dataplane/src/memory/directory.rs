@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Release;
 
-use super::epoch::{Reclaimer, Retired};
+use super::retired::{Reclaimer, Retired};
 
 /// A sorted map from ids to words, in the layout of [`abi::native::directory`].
 #[derive(Default)]

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Release;
 
 use abi::native::row;
 
-use super::epoch::Retired;
 use super::region::Advise;
+use super::retired::Retired;
 use super::subtree::Prefix;
 use super::trie::Trie;
 use super::view::View;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Release;
 
-use super::epoch::{Reclaimer, Retired};
+use super::retired::{Reclaimer, Retired};
 use super::view::Identity;
 
 /// The actions that one entry may run.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use abi::native::{Cells, meter};
 
-use super::cells;
+use super::view::cells;
 use crate::Rate;
 
 /// The cells of one meter.

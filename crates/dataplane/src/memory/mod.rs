@@ -17,7 +17,8 @@
 //! * `rows`: the arena of a table's rows. `members`: rows that refer to members of an action profile.
 //! * `meters`: the cells of meters. `directory`: maps from a number to words: multicast groups, mirroring sessions, value sets.
 //! * `device`: what a controller reads and writes, as a [`crate::Device`].
-//! * `worker`: what one thread counts, and its bursts. `epoch`: grace periods. `view`, `region`: small types that all share.
+//! * `worker`: what one thread counts, and its bursts. `epoch`: grace periods; `retired`: what waits for their end. `view`, `region`: small types that all
+//!   share.
 
 mod device;
 mod directory;
@@ -28,6 +29,7 @@ mod lpm;
 mod members;
 mod meters;
 mod region;
+mod retired;
 mod rows;
 mod subtree;
 mod table;
@@ -38,7 +40,7 @@ mod worker;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abi::id::{CounterId, DropId, MeterId, TableId};
 use abi::manifest::Manifest;
@@ -48,12 +50,13 @@ use abi::{Bits, Entry, MatchValue};
 use crate::device::Event;
 use crate::{Count, Profile, TableError};
 use directory::Directory;
-use epoch::{Reclaimer, Retired};
 use meters::Meters;
+use retired::{Reclaimer, Retired};
 use table::Table;
-use view::View;
+use view::{View, cells};
 
 pub use region::{Advise, Host, Region};
+use worker::Counts;
 pub use worker::Worker;
 
 /// The number of events that wait until the controller asks for them.
@@ -110,6 +113,8 @@ struct Writer {
     offsets: HashMap<(CounterId, u64), Count>,
     /// The same for the direct counter in a cell of a table.
     direct_offsets: HashMap<(TableId, u64), Count>,
+    /// What each worker counts.
+    workers: Vec<Arc<Counts>>,
     reclaimer: Reclaimer,
 }
 
@@ -181,6 +186,7 @@ impl Memory {
                 set_members: vec![Vec::new(); manifest.value_sets.len()],
                 offsets: HashMap::new(),
                 direct_offsets: HashMap::new(),
+                workers: Vec::new(),
                 reclaimer,
             }),
             turn: Mutex::new(()),
@@ -203,9 +209,10 @@ impl Memory {
     pub fn worker(&self) -> Worker {
         let mut writer = self.writer();
         let free = writer.tables.iter().map(Table::free_rows).collect();
-        let number = writer.reclaimer.workers.len() as u64;
+        let number = writer.workers.len() as u64;
         let (worker, counts) = Worker::new(&self.manifest, self.number, number, free, self.host.advise);
-        writer.reclaimer.workers.push(counts);
+        writer.reclaimer.watch(counts.epoch.clone());
+        writer.workers.push(counts);
         worker
     }
 
@@ -221,8 +228,7 @@ impl Memory {
 
     /// The packets dropped for a reason, over all workers.
     pub fn drops(&self, reason: DropId) -> Count {
-        sum(self.writer().reclaimer.workers.iter().map(|w| worker::pair(&w.drops, reason.0.into())))
-            .unwrap_or_default()
+        sum(self.writer().workers.iter().map(|w| worker::pair(&w.drops, reason.0.into()))).unwrap_or_default()
     }
 
     /// Sets the time in microseconds, on the clock of [`Worker::set_clock`]: idle timeouts and meters that are written from now on start
@@ -315,11 +321,11 @@ impl Writer {
     /// Frees the memory whose grace period has ended. Rows and cells return to their tables' free lists, with the counts, the last
     /// hit and the meter of each cell reset for its next entry.
     fn reclaim(&mut self) {
-        let Writer { tables, reclaimer, meters, direct_meters, direct_offsets, .. } = self;
+        let Writer { tables, reclaimer, workers, meters, direct_meters, direct_offsets, .. } = self;
         for retired in reclaimer.reclaim() {
             let Retired::Row { table, memory, cell } = retired else { continue };
             if let Some(cell) = cell {
-                for worker in &reclaimer.workers {
+                for worker in &*workers {
                     worker.reset_cell(table, cell);
                 }
                 direct_offsets.remove(&(TableId::from(table), cell));
@@ -335,9 +341,4 @@ impl Writer {
 /// The total of the workers' counts; `None` if a worker has no such cell.
 fn sum(mut counts: impl Iterator<Item = Option<Count>>) -> Option<Count> {
     counts.try_fold(Count::default(), |sum, count| count.map(|c| sum.wrapping_add(c)))
-}
-
-/// The descriptor of an array of words that is divided into cells of `each` words.
-fn cells(words: &[AtomicU64], each: u64) -> Cells {
-    Cells { cells: AtomicPtr::new(words.as_ptr().cast_mut().cast()), size: words.len() as u64 / each }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use abi::native::lpm::{self, GROUP, Line, POINTERS};
 
-use super::epoch::Retired;
+use super::retired::Retired;
 
 /// The largest number of prefixes in a list.
 const LIST: usize = lpm::LIST;

@@ -14,11 +14,11 @@ use abi::manifest::{Structure, Table as Definition, TableLayout};
 use abi::native::{data_offset, key_parts, row};
 use abi::{ActionCall, Bits, Entry, MatchKind, MatchValue};
 
-use super::epoch::{Reclaimer, Retired, RowMemory};
 use super::flows::{self, Flows, FreeRows, Refused};
 use super::lpm::Lpm;
 use super::members::MemberMap;
 use super::region::Host;
+use super::retired::{Reclaimer, Retired, RowMemory};
 use super::subtree::Prefix;
 use super::tuples::Tuples;
 use super::view::{Identity, View};

@@ -19,8 +19,8 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::epoch::Retired;
 use super::region::{Advise, Region};
+use super::retired::Retired;
 use super::subtree::{Prefix, Put, Subtree};
 
 /// The number of key bits that index the root.

@@ -16,9 +16,9 @@ use std::sync::atomic::Ordering::Release;
 
 use abi::native::{row, tuple};
 
-use super::epoch::Retired;
 use super::hash::Hash;
 use super::region::Advise;
+use super::retired::Retired;
 use super::rows::{RowId, Rows};
 use super::view::View;
 

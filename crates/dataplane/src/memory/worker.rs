@@ -1,14 +1,16 @@
 //! The state of one thread that runs the program: its counts, its digests, its epoch.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use abi::manifest::{DigestType, Manifest, MessageType};
 use abi::native::flow::FlowCache;
 use abi::native::{Cells, digest};
 
+use super::epoch::Epoch;
 use super::flows::FreeRows;
-use super::{Advise, Region, cells, table};
+use super::view::cells;
+use super::{Advise, Region, table};
 use crate::Count;
 use crate::device::{Event, event};
 
@@ -22,8 +24,8 @@ pub(super) struct Counts {
     pub hits: Vec<Box<[AtomicU64]>>,
     /// For each drop reason of the manifest: packets and bytes.
     pub drops: Box<[AtomicU64]>,
-    /// The worker's epoch: odd during a burst, even between bursts (see `epoch`).
-    pub epoch: AtomicU64,
+    /// The worker's epoch.
+    pub epoch: Arc<Epoch>,
 }
 
 impl Counts {
@@ -41,7 +43,7 @@ impl Counts {
             direct: manifest.tables.iter().map(|t| zeros(counted(t))).collect(),
             hits: manifest.tables.iter().map(|t| words(watched(t))).collect(),
             drops: zeros(manifest.drops.len() as u64),
-            epoch: AtomicU64::new(0),
+            epoch: Arc::default(),
         }
     }
 
@@ -163,11 +165,7 @@ impl Worker {
     /// Runs one burst: calls `work` with the worker argument of the program's entry point. Memory that the program reads during the
     /// burst is not freed before the burst ends (see `epoch`).
     pub fn burst(&mut self, work: impl FnOnce(&mut abi::native::Worker)) {
-        let epoch = &self.counts.epoch;
-        let idle = epoch.load(Ordering::Relaxed);
-        epoch.store(idle + 1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        let _left = Left { epoch, then: idle + 2 };
+        let _burst = self.counts.epoch.enter();
         work(&mut self.native);
     }
 
@@ -175,18 +173,6 @@ impl Worker {
     /// sizes of the arrays from one manifest.
     pub fn is_of(&self, memory: &super::Memory) -> bool {
         self.memory == memory.number
-    }
-}
-
-/// Makes a worker's epoch even at the end of a burst, also of one that panics. Otherwise retired memory would never be freed.
-struct Left<'a> {
-    epoch: &'a AtomicU64,
-    then: u64,
-}
-
-impl Drop for Left<'_> {
-    fn drop(&mut self) {
-        self.epoch.store(self.then, Ordering::SeqCst);
     }
 }
 
@@ -207,6 +193,7 @@ mod tests {
     use super::*;
     use crate::Memory;
     use crate::memory::Host;
+    use crate::memory::epoch::Reclaimer;
 
     fn memory() -> Memory {
         let host = Host { advise: |_| (), wait: |_| false, random: || 1 };
@@ -218,7 +205,10 @@ mod tests {
         let mut worker = memory().worker();
         let panics = AssertUnwindSafe(|| worker.burst(|_| panic!("as a test wants it")));
         assert!(catch_unwind(panics).is_err());
-        assert_eq!(worker.counts.epoch.load(Ordering::SeqCst) % 2, 0, "nothing retired would ever be freed");
+        let mut reclaimer = Reclaimer::default();
+        reclaimer.watch(worker.counts.epoch.clone());
+        reclaimer.keep(());
+        assert_eq!(reclaimer.reclaim().len(), 1, "nothing retired would ever be freed");
     }
 
     #[test]
