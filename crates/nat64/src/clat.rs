@@ -55,7 +55,7 @@ const METRIC: u32 = 2048;
 /// The device, if the file names none.
 pub(super) const DEVICE: &str = "clat";
 /// The keys of the section.
-const KEYS: [&str; 5] = ["uplink", "ipv4", "ipv6", "dns", "metric"];
+pub(super) const KEYS: [&str; 5] = ["uplink", "ipv4", "ipv6", "dns", "metric"];
 
 impl Default for Clat {
     fn default() -> Self {

@@ -42,7 +42,7 @@ pub enum XdpMode {
     Generic,
 }
 
-const KNOWN: [&str; 7] =
+pub(super) const KNOWN: [&str; 7] =
     ["device", "express", "bypass-netfilter", "interfaces", "hook", "xdp-mode", "trust-checksums"];
 const INTERFACES: &str = "`interfaces = [\"eth0\", \"eth1\"]`";
 

@@ -47,7 +47,7 @@ impl Bound {
     }
 }
 
-const BINDING_KEYS: [&str; 3] = ["protocol", "ipv4", "ipv6"];
+pub(super) const BINDING_KEYS: [&str; 3] = ["protocol", "ipv4", "ipv6"];
 /// The largest number of hosts with an address for themselves.
 const HOSTS: usize = 4096;
 

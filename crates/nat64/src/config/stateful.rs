@@ -169,7 +169,7 @@ pub enum Log {
     Sessions,
 }
 
-const POOL_KEYS: [&str; 6] = ["hosts", "addresses", "ports", "block", "max-ports", "subscriber"];
+pub(super) const POOL_KEYS: [&str; 6] = ["hosts", "addresses", "ports", "block", "max-ports", "subscriber"];
 const PORTS: RangeInclusive<u16> = 1024..=65535;
 /// The keys of the section `nat64` that belong to mode `stateful`.
 pub(super) const KEYS: [&str; 13] = [

@@ -33,8 +33,8 @@ pub struct NextHop {
     pub mtu: u16,
 }
 
-const KEYS: [&str; 4] = ["mac", "ports", "addresses", "route"];
-const ROUTE_KEYS: [&str; 4] = ["to", "port", "mac", "mtu"];
+pub(super) const KEYS: [&str; 4] = ["mac", "ports", "addresses", "route"];
+pub(super) const ROUTE_KEYS: [&str; 4] = ["to", "port", "mac", "mtu"];
 /// Ports have nine bits, and the largest number means that a packet is dropped.
 const LAST_PORT: i64 = 510;
 

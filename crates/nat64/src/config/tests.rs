@@ -236,3 +236,30 @@ fn no_file_is_too_bad() {
     }
     assert!(good > 100 && bad > 1_000, "{good} good, {bad} bad");
 }
+
+/// As code, as a section, or in a line of a file that sets it.
+#[test]
+fn each_key_is_in_the_manual() {
+    let manual = [
+        include_str!("../../../../docs/nat64.md"),
+        include_str!("../../../../docs/stateful.md"),
+        include_str!("../../../../docs/clat.md"),
+        include_str!("../../../../docs/device-mode.md"),
+        include_str!("../../../../docs/p4runtime.md"),
+    ]
+    .concat();
+    let is_set = |line: &str, key: &str| {
+        line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='))
+    };
+    let is_there = |key: &&&str| {
+        manual.contains(&format!("`{key}"))
+            || manual.contains(&format!("[{key}]"))
+            || manual.contains(&format!("{{ {key} = "))
+            || manual.lines().any(|line| is_set(line, key))
+    };
+    let of_sections = [&stateful::POOL_KEYS[..], &attach::KNOWN, &binding::BINDING_KEYS, &clat::KEYS];
+    let of_switch = [&switch::KEYS[..], &switch::ROUTE_KEYS];
+    let keys = [&KEYS[..], &of_sections.concat(), &of_switch.concat()].concat();
+    let missing: Vec<_> = keys.iter().filter(|key| !is_there(key)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
