@@ -112,14 +112,21 @@ fn is_ours(path: &Path) -> Result<Option<Metadata>> {
 }
 
 /// Gives what another user has made another name, beside it and still his: he could keep Strait from working otherwise, where everybody may make
-/// directories. Returns whether it was possible.
+/// directories. Both names change at once, so he cannot make it again in between. Returns whether it was possible.
 fn put_aside(path: &Path, owner: u32) -> bool {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let aside = path.with_file_name(format!("of-{owner}-{name}-{:016x}", native::random()));
-    let done = fs::rename(path, &aside).is_ok();
+    if DirBuilder::new().mode(0o700).create(&aside).is_err() {
+        return false;
+    }
+    let done = renameat_with(CWD, &aside, CWD, path, RenameFlags::EXCHANGE).is_ok();
     if done {
         let (user, path) = (workdir::user(owner), path.display());
         eprintln!("warning: {user} has made {path}, which is Strait's; it is {} now", aside.display());
+    } else {
+        let _ = fs::remove_dir(&aside);
     }
     done
 }

@@ -173,7 +173,7 @@ done &
 wait
 "#;
 
-/// For how long the user below tries, and how often everything is done without him first. `STRAIT_USER_SECONDS` makes it longer.
+/// For how long a user tries. `STRAIT_USER_SECONDS` makes it longer.
 fn seconds_of_a_user() -> Duration {
     let seconds = std::env::var("STRAIT_USER_SECONDS").map(|s| s.parse().expect("a number"));
     Duration::from_secs(seconds.unwrap_or(1))
