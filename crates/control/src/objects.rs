@@ -35,7 +35,7 @@ impl<const N: usize> Fields<N> {
 /// A table with exact keys, and the action of its entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact {
-    /// The table.
+    /// The table, all of whose keys are exact.
     pub table: TableId,
     /// The action of its entries.
     pub action: ActionId,

@@ -11,7 +11,7 @@ use crate::targets::{Limits, Object, RunTarget, kernel};
 /// A case, and the targets of its line `# only: interp`, which are the only ones that can run it.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// The case.
+    /// What is played, without the line that names targets.
     pub case: Case,
     only: String,
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 /// How much a text matters: the priorities of syslog(3) that are used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// Something failed.
+    /// Something was not done that the file asks for.
     Error = 3,
     /// The operator should look at it.
     Warning = 4,
-    /// It happened.
+    /// What was done, or has begun or ended.
     Info = 6,
 }
 

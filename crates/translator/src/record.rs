@@ -107,7 +107,7 @@ pub struct Changed {
 pub struct File {
     /// The path by which it is recognised again. Nothing is read from there.
     pub path: PathBuf,
-    /// The text.
+    /// What the file said when it was read.
     pub text: String,
 }
 
@@ -239,7 +239,7 @@ impl Record {
 /// Whether a file is still what was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drift {
-    /// It is.
+    /// It says what was applied.
     Same,
     /// It says something else now.
     Differs,

@@ -31,7 +31,7 @@ pub enum State {
 }
 
 impl State {
-    /// Its name.
+    /// The word for it in `status` and its JSON.
     pub fn name(self) -> &'static str {
         match self {
             State::Up => "up",
@@ -77,7 +77,7 @@ pub struct Status {
     pub running: Option<Running>,
     /// The CLAT that it is, if it is one.
     pub clat: Option<Clat>,
-    /// Its lanes.
+    /// The interfaces that are shortcuts past the device.
     pub lanes: Vec<Lane>,
     /// Its counters, by their names.
     pub counters: Vec<(String, Count)>,
@@ -92,7 +92,7 @@ pub struct Status {
 /// A lane that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// The interface.
+    /// The name of the interface.
     pub name: String,
     /// `native` or `generic`, if it is at the XDP hook; otherwise it is at the tc hook.
     pub mode: Option<&'static str>,

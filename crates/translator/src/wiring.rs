@@ -71,11 +71,11 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sort {
-    /// It adds.
+    /// Something is made that is not there.
     Add,
-    /// It changes.
+    /// Something that is there becomes another.
     Change,
-    /// It removes.
+    /// Something that is there goes.
     Remove,
 }
 

@@ -28,7 +28,7 @@ pub enum RunTarget {
 }
 
 impl RunTarget {
-    /// All targets.
+    /// All targets, in the order in which help texts list them.
     pub const ALL: [RunTarget; 4] = [RunTarget::Interp, RunTarget::Native, RunTarget::Tc, RunTarget::Xdp];
 
     /// The name on the command line.

@@ -13,7 +13,7 @@ use crate::select::Select;
 /// A pool, and how many of its ports have bindings. The fields of its JSON are in the order of the alphabet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PoolUse {
-    /// Its addresses.
+    /// The IPv4 prefixes from which hosts get addresses.
     pub addresses: Vec<Ipv4Net>,
     /// The number of bindings of each protocol.
     pub bindings: BTreeMap<&'static str, u64>,

@@ -6,7 +6,7 @@ use super::filter::{Lines, filter};
 use super::select;
 use crate::cli::FlowArgs;
 
-/// Prints bindings.
+/// Prints the bindings that the filter selects, or their number.
 pub fn bindings(args: &FlowArgs) -> anyhow::Result<()> {
     let (filter, mut lines) = (filter(&args.filter)?, Lines::default());
     anyhow::ensure!(

@@ -6,7 +6,7 @@ use super::filter::{Lines, filter};
 use super::select;
 use crate::cli::FlowArgs;
 
-/// Prints sessions.
+/// Prints the sessions that the filter selects, or their number.
 pub fn sessions(args: &FlowArgs) -> anyhow::Result<()> {
     let (filter, mut lines) = (filter(&args.filter)?, Lines::default());
     flows::sessions(&select(&args.of), &filter, &mut |session| {
